@@ -1,0 +1,1 @@
+"""Saved models: a directory with weights, configuration and tokenizer, and its manifest."""

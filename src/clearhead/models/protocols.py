@@ -7,7 +7,7 @@ new architecture needs no code outside `models/`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from torch import Tensor
 
@@ -83,7 +83,7 @@ class Decoder(Protocol):
         """A state that has read nothing yet: one row a sentence of `memory`."""
         ...
 
-    def advance(self, tokens: Padded, state: State) -> tuple[Tensor, State]:
+    def advance(self, tokens: Padded, state: Any) -> tuple[Tensor, State]:
         """Read `tokens` [R, T] after what `state` has read; hidden states [R, T, D] and the state that follows.
 
         T is the whole target when training, the prompt when prefilling, 1 when decoding. Rows may have unequal

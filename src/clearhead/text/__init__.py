@@ -1,0 +1,3 @@
+"""Text and its pieces: tokenizers, languages, placeholders. Imports no torch."""
+
+__all__: list[str] = []

@@ -1,0 +1,1 @@
+"""The loop: updates, schedules, checkpoints, and the handlers around them."""

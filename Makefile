@@ -1,0 +1,55 @@
+# make demo    a translator from nothing: environment, corpus, training, scores, translations (PAIR=en-de or en-zh)
+# make test    environment, lint, types, floors and every test
+# The other targets: lint, format, lock, bench, clean. Variables: PYTHON (interpreter to build .venv on), TORCH (which
+# build of torch: "torch==2.13.0 --index-url URL", with the URL that pytorch.org gives for your machine).
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+PAIR ?= en-de
+export PYTHON TORCH
+
+BIN := .venv/bin
+# In the order of pyproject.toml's testpaths; the first one holds the doctests.
+TESTS := $(wildcard src/clearhead $(addprefix tests/,unit laws golden docs shape system))
+
+.PHONY: demo test lint format lock bench clean
+
+demo: .venv/runtime.stamp
+	$(BIN)/python -m clearhead.recipes.demo --pair $(PAIR)
+
+# pytest comes last, so that its summary closes the output.
+test: lint
+	$(BIN)/python -m pytest $(TESTS)
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev.stamp
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.venv/%.stamp: requirements/%.txt requirements/install.sh pyproject.toml
+	requirements/install.sh $*
+
+# Needs a network; changes requirements/*.txt, nothing else.
+lock:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet uv==0.13.9
+	.venv-lock/bin/python requirements/lock.py
+	rm -rf .venv-lock
+
+bench:
+	@echo "Benchmarks print ratios to a peer, from alternated runs; benchmarks/results/ holds what they gave. The peers:"
+	@echo "  $(BIN)/python -m pip install --editable '.[bench]'"
+	@echo "Then one of:"
+	@for file in $$(grep -l __main__ benchmarks/*.py); do \
+	  printf '  %s %-34s %s\n' "$(BIN)/python" "$$file" "$$(sed -n '1s/^"""//p' "$$file" | sed 's/"""$$//')"; done
+
+# Leaves runs/ and data/ alone: they may have cost hours.
+clean:
+	rm -rf .venv .venv.lock .venv-lock build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	  .import_linter_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

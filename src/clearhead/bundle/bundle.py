@@ -1,0 +1,202 @@
+"""A bundle: one directory that holds all a translator needs, written atomically, read without executing anything.
+
+bundle.toml            format version, languages, model configuration, tokenizer, versions, training summary
+weights.safetensors    the parameters by their readable names, tied ones once
+ema.safetensors        their exponential moving average, if one was kept
+tokenizer/             as `Tokenizers.save` wrote it
+training/              in a checkpoint only: optimizer and state
+MANIFEST.json          size and SHA-256 of every file, written last
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from clearhead.base.errors import BundleError, ConfigError
+from clearhead.base.files import atomic_directory
+from clearhead.bundle.manifest import MANIFEST, verify_manifest, write_manifest
+from clearhead.bundle.weights import expected, read_tensors, state_tensors, write_tensors
+from clearhead.config.strict import structure, unstructure
+from clearhead.config.toml import dump_toml, load_toml
+from clearhead.models.build import build
+from clearhead.models.config import ModelConfig
+from clearhead.models.seq2seq import Seq2Seq
+from clearhead.text.tokenizer import Tokenizers
+
+__all__ = ["Bundle", "BundleInfo", "Weights", "load_bundle", "load_tensors", "read_info", "save_bundle", "versions"]
+
+FORMAT = 1
+DESCRIPTION = "bundle.toml"
+WEIGHTS = "weights.safetensors"
+EMA = "ema.safetensors"
+TOKENIZER = "tokenizer"
+
+Weights = Literal["auto", "raw", "ema"]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A saved model in memory. `languages` is (source, target); `training` the summary of how it came to be."""
+
+    model: Seq2Seq
+    tokenizers: Tokenizers
+    languages: tuple[str, str]
+    config: ModelConfig
+    training: dict[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+
+
+@dataclass(frozen=True)
+class BundleInfo:
+    """What `bundle.toml` says. `weights` is what "auto" loads: "raw" or "ema"."""
+
+    languages: tuple[str, str]
+    config: ModelConfig
+    weights: str
+    tokenizer: dict[str, Any]
+    training: dict[str, Any]
+    versions: dict[str, str]
+
+
+def versions() -> dict[str, str]:
+    """The versions that wrote a bundle."""
+    return {
+        "clearhead": metadata.version("clearhead"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def save_bundle(
+    path: Path,
+    bundle: Bundle,
+    *,
+    ema: Mapping[str, Tensor] | None = None,
+    extra: Callable[[Path], None] | None = None,
+) -> None:
+    """Write `bundle` as the directory `path`, which appears whole or not at all.
+
+    `ema` maps parameter names to averaged values; a bundle that has them is loaded with them by default. `extra`
+    is called with the unfinished directory to add files of its own (a checkpoint's optimizer). Raises `BundleError`
+    if `path` exists.
+    """
+    if path.exists():
+        raise BundleError(f"{path}: exists already; choose another directory or remove it first")
+    tensors, _ = state_tensors(bundle.model)
+    description = {
+        "format": FORMAT,
+        "languages": list(bundle.languages),
+        "weights": "raw" if ema is None else "ema",
+        "model": unstructure(bundle.config),
+        "tokenizer": {
+            "joint": bundle.tokenizers.joint,
+            "source_vocabulary": bundle.tokenizers.source.vocab_size,
+            "target_vocabulary": bundle.tokenizers.target.vocab_size,
+            "fingerprint": bundle.tokenizers.fingerprint,
+        },
+        "training": bundle.training,
+        "versions": versions(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_directory(path) as unfinished:
+        (unfinished / DESCRIPTION).write_text(dump_toml(description), encoding="utf-8")
+        write_tensors(unfinished / WEIGHTS, tensors)
+        if ema is not None:
+            write_tensors(unfinished / EMA, {name: ema.get(name, tensor) for name, tensor in tensors.items()})
+        bundle.tokenizers.save(unfinished / TOKENIZER)
+        if extra is not None:
+            extra(unfinished)
+        write_manifest(unfinished)
+
+
+def read_info(path: Path) -> BundleInfo:
+    """Read `bundle.toml` alone (nothing is verified and no tensor is read): for `clearhead info`.
+
+    Raises `BundleError` when there is none or it does not say what it must.
+    """
+    where = path / DESCRIPTION
+    if not where.is_file():
+        raise BundleError(f"{path}: not a bundle (it has no {DESCRIPTION})")
+    try:
+        description = load_toml(where)
+        found = description.get("format")
+        if found != FORMAT:
+            raise BundleError(f"{where}: format {found!r}; this version of clearhead reads format {FORMAT}")
+        source, target = description["languages"]
+        weights = description["weights"]
+        if weights not in ("raw", "ema"):
+            raise BundleError(f"{where}: weights: expected 'raw' or 'ema', got {weights!r}")
+        config = structure(ModelConfig, description["model"], where="model")
+        return BundleInfo(
+            (str(source), str(target)),
+            config,
+            weights,
+            dict(description["tokenizer"]),
+            dict(description["training"]),
+            {name: str(version) for name, version in description["versions"].items()},
+        )
+    except ConfigError as error:
+        raise BundleError(f"{where}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BundleError(f"{where}: damaged ({error})") from None
+
+
+def load_bundle(path: Path | str, *, weights: Weights = "auto", device: torch.device | str | None = None) -> Bundle:
+    """Verify and load the bundle at `path` (see `resolve` for run directories); the model is in eval mode.
+
+    `weights`: "raw" the parameters as trained, "ema" their moving average, "auto" the average when the bundle has
+    one. Every file must be as it was written, and every tensor as the configuration calls for. Raises `BundleError`.
+    """
+    from clearhead.bundle.resolve import resolve
+
+    directory = resolve(path)
+    listed = verify_manifest(directory)
+    info = read_info(directory)
+    for needed in (DESCRIPTION, WEIGHTS):
+        if needed not in listed:
+            raise BundleError(f"{directory / MANIFEST}: does not list {needed}; the bundle is not complete")
+    chosen = info.weights if weights == "auto" else weights
+    if chosen == "ema" and EMA not in listed:
+        raise BundleError(f"{directory}: has no moving average ({EMA}); ask for the raw weights")
+    model = build(info.config, device="meta")
+    load_weights(model, directory / (EMA if chosen == "ema" else WEIGHTS), device=device)
+    model.eval()
+    tokenizers = Tokenizers.load(directory / TOKENIZER)
+    if tokenizers.fingerprint != info.tokenizer.get("fingerprint"):
+        raise BundleError(f"{directory / TOKENIZER}: not the tokenizer that the model was trained with")
+    return Bundle(model, tokenizers, info.languages, info.config, info.training, directory)
+
+
+def load_tensors(model: Seq2Seq, directory: Path) -> None:
+    """Copy the weights of a verified bundle, those that it would be used with, into a model that has its shapes.
+
+    Raises `BundleError`.
+    """
+    listed = verify_manifest(directory)
+    chosen = EMA if read_info(directory).weights == "ema" and EMA in listed else WEIGHTS
+    tensors, _ = state_tensors(model)
+    with torch.no_grad():
+        for name, tensor in read_tensors(directory / chosen, expected(tensors)).items():
+            tensors[name].copy_(tensor)
+
+
+def load_weights(model: Seq2Seq, path: Path, *, device: torch.device | str | None = None) -> None:
+    """Give a model built on the meta device its tensors, tied ones shared again."""
+    tensors, tied = state_tensors(model)
+    read = read_tensors(path, expected(tensors), device=device)
+    state: dict[str, Tensor] = {}
+    parameters = dict(model.named_parameters())
+    for name, tensor in read.items():
+        trainable = parameters[name].requires_grad if name in parameters else None
+        state[name] = tensor if trainable is None else torch.nn.Parameter(tensor, requires_grad=trainable)
+    for name, first in tied.items():
+        state[name] = state[first]
+    model.load_state_dict(state, strict=True, assign=True)

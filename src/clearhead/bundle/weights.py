@@ -1,0 +1,142 @@
+"""Tensors to and from safetensors files: tied parameters once, everything compared before it is believed.
+
+A file is compared with what the model expects by its header alone, before one tensor is allocated; then every
+value must be finite. Reading copies into memory of our own: a mapped file would die with its owner (SIGBUS when
+it is truncated), and results can depend on how a tensor is aligned.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from clearhead.base.errors import BundleError
+
+__all__ = ["Signature", "check_header", "expected", "read_header", "read_tensors", "state_tensors", "write_tensors"]
+
+Signature = dict[str, tuple[tuple[int, ...], torch.dtype]]
+"""Shape and type of each tensor by name."""
+
+LARGEST_HEADER = 8 * 1024 * 1024  # bytes
+MOST_TENSORS = 100_000
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+
+def state_tensors(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The model's persistent tensors, each once, and `{other name: first name}` for the tied ones."""
+    first: dict[int, str] = {}
+    tensors: dict[str, Tensor] = {}
+    tied: dict[str, str] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) in first:
+            tied[name] = first[id(tensor)]
+        else:
+            first[id(tensor)] = name
+            tensors[name] = tensor.detach()
+    return tensors, tied
+
+
+def expected(tensors: Mapping[str, Tensor]) -> Signature:
+    """The signature of tensors in memory (of a model on the meta device, say)."""
+    return {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write one safetensors file; the caller's directory is atomic and has the manifest."""
+    save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path)
+
+
+def read_header(path: Path) -> Signature:
+    """The names, shapes and types that `path` declares, without reading a tensor.
+
+    Raises `BundleError` if the header is too large, malformed, or does not account for the file's every byte.
+    """
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > LARGEST_HEADER:
+                raise BundleError(f"{path}: damaged (a header of {length} bytes; at most {LARGEST_HEADER} are allowed)")
+            header = json.loads(file.read(length))
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise BundleError(f"{path}: missing") from None
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError):
+        raise BundleError(f"{path}: damaged (not a safetensors file)") from None
+    try:
+        header.pop("__metadata__", None)
+        if len(header) > MOST_TENSORS:
+            raise BundleError(f"{path}: {len(header)} tensors; at most {MOST_TENSORS} are allowed")
+        end = 0
+        signature: Signature = {}
+        for name, entry in header.items():
+            signature[name] = (tuple(int(n) for n in entry["shape"]), DTYPES[entry["dtype"]])
+            end = max(end, int(entry["data_offsets"][1]))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        raise BundleError(f"{path}: damaged (a malformed safetensors header)") from None
+    if size != 8 + length + end:
+        raise BundleError(f"{path}: damaged ({size} bytes where its header declares {8 + length + end})")
+    return signature
+
+
+def check_header(path: Path, wanted: Signature) -> None:
+    """Refuse a file whose tensors are not exactly the `wanted` ones, before allocating any."""
+    found = read_header(path)
+    for name, (shape, dtype) in wanted.items():
+        if name not in found:
+            raise BundleError(f"{path}: lacks {name!r}, which the configuration calls for")
+        if found[name] != (shape, dtype):
+            raise BundleError(
+                f"{path}: {name!r} is {_described(found[name])} but the configuration calls for "
+                f"{_described((shape, dtype))}"
+            )
+    if surplus := sorted(found.keys() - wanted.keys()):
+        raise BundleError(f"{path}: holds {surplus[0]!r}, which the configuration does not know")
+
+
+def read_tensors(
+    path: Path, wanted: Signature | None = None, *, device: torch.device | str | None = None
+) -> dict[str, Tensor]:
+    """Read every tensor; each must be finite. With `wanted`, the header is compared first.
+
+    Raises `BundleError`.
+    """
+    if wanted is None:
+        read_header(path)
+    else:
+        check_header(path, wanted)
+    tensors: dict[str, Tensor] = {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118 (safe_open is not iterable)
+                mapped = file.get_tensor(name)
+                tensors[name] = torch.empty_like(mapped, device=device).copy_(mapped)
+    except (SafetensorError, OSError) as error:
+        raise BundleError(f"{path}: damaged ({error})") from None
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise BundleError(f"{path}: {name!r} holds a value that is not finite")
+    return tensors
+
+
+def _described(signature: tuple[tuple[int, ...], torch.dtype]) -> str:
+    shape, dtype = signature
+    return f"{str(dtype).removeprefix('torch.')} {list(shape)}"

@@ -1,0 +1,68 @@
+"""`clearhead evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clearhead.cli import options as shared
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    what: Annotated[
+        str, typer.Argument(metavar="BUNDLE|HYPOTHESES", help="A saved model or run, or a file of translations; - too.")
+    ],
+    reference: Annotated[str, typer.Option("--reference", "-r", metavar="FILE", help="The true translations.")],
+    source: Annotated[
+        str | None, typer.Option("--source", "-s", metavar="FILE", help="What to translate; with a BUNDLE.")
+    ] = None,
+    languages: Annotated[
+        str | None, typer.Option(help="Such as en-de: says how BLEU counts words; with HYPOTHESES.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Keep the translations; with a BUNDLE.")
+    ] = None,
+    ensemble: shared.Ensemble = None,
+    beam: shared.Beam = None,
+    penalty: shared.Penalty = None,
+    alpha: shared.Alpha = None,
+    max_length: shared.MaxLength = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    weights: shared.Weights = "auto",
+    device: shared.Device = "auto",
+    threads: shared.Threads = None,
+    batch_tokens: shared.BatchTokens = None,
+) -> None:
+    """BLEU and chrF, with sacreBLEU's signatures, of a model or of translations that are there already."""
+    from clearhead.base.errors import InputError
+    from clearhead.base.log import logger
+    from clearhead.formats.lines import count_lines, is_standard_stream
+
+    if is_standard_stream(what) or Path(what).is_file():
+        if languages is None:
+            raise InputError("--languages is missing: a file of translations does not say what language it is in")
+        if output is not None or ensemble:
+            raise InputError("--output and --ensemble are for a BUNDLE; a file is already translated")
+        from clearhead.recipes.evaluate import evaluate_file, target_language
+
+        result = evaluate_file(what, reference, target_language(languages))
+    else:
+        if source is None:
+            raise InputError("--source is missing: a model needs something to translate")
+        total = None if is_standard_stream(source) else count_lines(source)
+        config = shared.decoding(beam=beam, penalty=penalty, alpha=alpha, max_length=max_length)
+        translator = shared.open_translator(what, ensemble, weights, device, threads)
+        from clearhead.recipes.evaluate import check_languages, evaluate_translator
+        from clearhead.recipes.translate import header
+
+        check_languages(translator, languages)
+        logger.info("%s", header(translator, config, " + ".join([what, *(ensemble or [])])))
+        with shared.progress_bar("translating", total) as progress:
+            result = evaluate_translator(
+                translator, config, source, reference, output=output, batch_tokens=batch_tokens, progress=progress
+            )
+    print(result.as_json() if json_output else result)

@@ -1,0 +1,26 @@
+"""`clearhead info`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["info"]
+
+
+def info(
+    what: Annotated[str, typer.Argument(metavar="BUNDLE|PRESET", help="A saved model, a run, or a preset's name.")],
+    vocab_size: Annotated[int, typer.Option(min=5, help="Of a preset's joint vocabulary.")] = 37000,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Configuration, parameters by part, versions and training summary of a model."""
+    from clearhead.recipes.info import describe, render
+
+    table = describe(what, vocab_size)
+    if json_output:
+        import json
+
+        print(json.dumps(table, ensure_ascii=False, indent=2))
+    else:
+        print(render(table))

@@ -1,0 +1,90 @@
+"""The program `clearhead`: its commands, and how every failure of theirs ends.
+
+Exit codes: 0 done · 1 failure at run time · 2 usage or bad input · 130 interrupted. A user's mistake never shows a
+traceback; a fault of ours does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+import typer.core
+
+from clearhead.base.errors import ClearheadError
+from clearhead.cli import data
+from clearhead.cli.average import average
+from clearhead.cli.evaluate import evaluate
+from clearhead.cli.info import info
+from clearhead.cli.score import score
+from clearhead.cli.train import train
+from clearhead.cli.translate import translate
+
+__all__ = ["app", "main"]
+
+
+class Program(typer.core.TyperGroup):
+    """The commands, with one place where their failures become messages and exit codes."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        """Run the command. Usage errors (exit code 2) are typer's own."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except ClearheadError as error:
+            _fail(str(error), error.exit_code)
+        except KeyboardInterrupt:
+            _fail("interrupted", 130)
+        except BrokenPipeError:
+            # The reader of our output has gone, as in `… | head`: no failure of ours, and nobody is left to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(0) from None
+        return result
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+# Plain help and plain errors: rich costs a tenth of a second at every start.
+app = typer.Typer(
+    name="clearhead",
+    cls=Program,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Train a translator on your own parallel text, translate with it, and trust it.",
+)
+app.add_typer(data.app, name="data")
+for command in (train, translate, evaluate, score, average, info):
+    app.command(command.__name__)(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from clearhead import __version__
+
+        print(f"clearhead {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more on standard error.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")] = False,
+) -> None:
+    from clearhead.base import log
+
+    log.setup(verbose, quiet)
+
+
+def main() -> None:
+    """Run the program with the arguments of the process, and exit with its code."""
+    app()

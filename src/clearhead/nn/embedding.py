@@ -1,0 +1,38 @@
+"""Tokens to vectors and back."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from clearhead.nn.linear import linear
+
+__all__ = ["Embedding", "Projection"]
+
+
+class Embedding(nn.Module):
+    """Rows of a table times √D (Vaswani et al. 2017, §3.4), so that N(0, 1/D) rows enter with unit variance."""
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+
+    def forward(self, ids: Int[Tensor, "R T"]) -> Float[Tensor, "R T D"]:
+        return F.embedding(ids, self.weight) * math.sqrt(self.weight.shape[1])
+
+
+class Projection(nn.Module):
+    """Hidden states to logits: h·Wᵀ, no bias, no scaling; `weight` [V, D] may be an embedding's very Parameter."""
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+
+    def forward(self, hidden: Tensor, vocabulary: Tensor | None = None) -> Tensor:
+        """[..., D] → [..., V], or [..., W] for the ids that `vocabulary` [W] lists."""
+        weight = self.weight if vocabulary is None else self.weight.index_select(0, vocabulary)
+        return linear(hidden, weight)

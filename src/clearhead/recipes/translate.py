@@ -1,0 +1,148 @@
+"""Translating files with saved models: N lines in, N lines out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from clearhead.base.errors import BundleError, ConfigError, DecodingError
+from clearhead.bundle.bundle import Bundle, Weights, load_bundle
+from clearhead.decoding.config import DecodingConfig
+from clearhead.decoding.penalties import formula
+from clearhead.formats.lines import display_name, read_lines, write_lines
+from clearhead.formats.pairs import read_pairs
+from clearhead.models.build import count_parameters
+from clearhead.models.ensemble import ensemble
+from clearhead.recipes.translation import Translation
+from clearhead.recipes.translator import WINDOW, Progress, Translator
+from clearhead.training.device import choose_device
+
+__all__ = ["Outcome", "Translator", "as_json", "header", "load", "translate_file"]
+
+
+def load(
+    path: str | Path | Sequence[str | Path], device: str | torch.device | None = None, weights: Weights = "auto"
+) -> Translator:
+    """The translator that was saved at `path`: a bundle, or a run directory (its best checkpoint).
+
+    Several paths make an ensemble; its members must share tokenizer and languages. `device` None is the first GPU,
+    else the CPU. `weights`: "raw" as trained, "ema" their moving average, "auto" the average if there is one.
+    Raises BundleError for what is missing, damaged or does not fit.
+
+    >>> load("runs/demo-en-de").translate(["Turn off the lights"])[0].text  # doctest: +SKIP
+    """
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    if not paths:
+        raise BundleError("no bundle given: name at least one")
+    chosen = _device(device)
+    bundles = [load_bundle(each, weights=weights, device=chosen) for each in paths]
+    first = bundles[0]
+    for other in bundles[1:]:
+        _check_ensemble(first, other)
+    model = first.model if len(bundles) == 1 else ensemble([each.model for each in bundles])
+    return Translator(model, first.tokenizers, first.languages)
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    try:
+        return choose_device("auto" if device is None else str(device))
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("training.device", "device")) from None
+
+
+def _check_ensemble(first: Bundle, other: Bundle) -> None:
+    if first.tokenizers.fingerprint != other.tokenizers.fingerprint:
+        raise BundleError(
+            f"{other.path}: its tokenizer is not that of {first.path}; the members of an ensemble must share one"
+        )
+    if first.languages != other.languages:
+        ours, theirs = ("→".join(each.languages) for each in (first, other))
+        raise BundleError(
+            f"{other.path}: translates {theirs}, but {first.path} {ours}; an ensemble needs one direction"
+        )
+
+
+def header(translator: Translator, config: DecodingConfig, name: str) -> str:
+    """What is about to run, in one line: model, languages, device, search, formula of the score, length limit."""
+    millions = count_parameters(translator.model) / 1e6
+    if config.sampling is not None:
+        method = f"sampling, temperature {config.sampling.temperature:g}, seed {config.seed}"
+    else:
+        method = f"beam {config.beam}" if config.beam > 1 else "greedy"
+    limit = f"source × {config.max_length_ratio:g} + {config.max_length_extra} tokens"
+    if config.max_length is not None:
+        limit += f", at most {config.max_length}"
+    return (
+        f"{name}: {'→'.join(translator.languages)}, {millions:.1f}M parameters, {translator.device}, "
+        f"{torch.get_num_threads()} threads; {method}, score {formula(config)}, length ≤ {limit}"
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a file: its lines, and the numbers (from 1) of those with each flag."""
+
+    lines: int
+    flagged: dict[str, list[int]]
+
+    def summary(self) -> str:
+        """`1,200 lines; 3 max_length, 1 split`."""
+        flags = ", ".join(f"{len(lines):,} {flag}" for flag, lines in sorted(self.flagged.items()) if flag != "blank")
+        return f"{self.lines:,} line{'s' * (self.lines != 1)}" + (f"; {flags}" if flags else "")
+
+
+def translate_file(  # noqa: PLR0913 (every choice by name)
+    translator: Translator,
+    config: DecodingConfig,
+    source: str | Path,
+    output: str | Path,
+    *,
+    prefixes: str | Path | None = None,
+    json_lines: bool = False,
+    batch_tokens: int | None = None,
+    window: int = WINDOW,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Translate the lines of `source` ("-": standard input) into `output` ("-": standard output), a line a line.
+
+    Memory does not grow with the file. With `json_lines` each line is an object (`as_json`). `prefixes` names a file
+    that says how each translation begins. A named output appears whole at the end or not at all. Raises DataError
+    for text that breaks the line contract, and DecodingError should the number of lines out not be that in.
+    """
+    read = 0
+
+    def counted() -> Iterator[tuple[str, str]]:
+        nonlocal read
+        pairs = ((line, "") for line in read_lines(source)) if prefixes is None else read_pairs(source, prefixes)
+        for pair in pairs:
+            read += 1
+            yield pair
+
+    written = 0
+    flagged: dict[str, list[int]] = {}
+    with write_lines(output) as write:
+        for translation in translator.stream_forced(
+            counted(), config, batch_tokens=batch_tokens, window=window, progress=progress
+        ):
+            write(as_json(translation) if json_lines else translation.text)
+            written += 1
+            for flag in translation.flags:
+                flagged.setdefault(flag, []).append(written)
+        if written != read:
+            raise DecodingError(
+                f"{display_name(source)}: {read} lines in but {written} out; this is a fault of clearhead"
+            )
+    return Outcome(written, flagged)
+
+
+def as_json(translation: Translation) -> str:
+    """One object on one line: text, score, log_prob, tokens, flags, and alternatives if there are any."""
+    table = dataclasses.asdict(translation)
+    if not translation.alternatives:
+        del table["alternatives"]
+    return json.dumps(table, ensure_ascii=False, allow_nan=False)

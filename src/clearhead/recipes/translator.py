@@ -1,0 +1,356 @@
+"""The translator: texts in, translations out, in their order, none lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+
+from clearhead.base.errors import ClearheadError, InputError
+from clearhead.base.log import logger
+from clearhead.base.seeds import mix
+from clearhead.config.strict import structure, unstructure
+from clearhead.decoding.config import DecodingConfig, Penalty, Sampling
+from clearhead.decoding.penalties import score as penalised
+from clearhead.decoding.search import Hypothesis, force, search
+from clearhead.models.seq2seq import Seq2Seq
+from clearhead.nn.padding import Padded
+from clearhead.recipes.batching import attempt, batches, windows
+from clearhead.recipes.pieces import split_text
+from clearhead.recipes.translation import Scored, Translation
+from clearhead.text.languages import language
+from clearhead.text.symbols import EOS
+from clearhead.text.tokenizer import Tokenizers
+
+__all__ = ["Progress", "Translator", "decoding_config"]
+
+Progress = Callable[[int], None]
+"""Called now and then with the number of texts done so far."""
+
+WINDOW = 2000
+"""Texts read ahead to make batches of equal lengths: memory stays bounded however long the file."""
+MAX_SOURCE_LENGTH = 512
+"""Tokens of one piece: longer than the sentences that models are trained on, short enough for attention's square."""
+UNSPACED = frozenset({"Hans", "Hant", "Jpan", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"})
+"""Scripts that write sentences one after another without a space."""
+
+
+def decoding_config(config: DecodingConfig | None = None, **options: object) -> DecodingConfig:
+    """`config` (the default one if none) with these options in place of its own; None changes nothing.
+
+    Raises ConfigError naming the wrong one.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    changed: DecodingConfig = structure(
+        DecodingConfig, {**unstructure(config or DecodingConfig()), **given}, where="decoding options"
+    )
+    return changed
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What is given to the model at once: a text or a part of one."""
+
+    line: int
+    ids: list[int]
+    prefix: list[int]
+    key: int
+
+    @property
+    def length(self) -> int:
+        return len(self.ids) + 1
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A pair to be scored."""
+
+    line: int
+    source: list[int]
+    target: list[int]
+
+    @property
+    def length(self) -> int:
+        return len(self.source) + len(self.target) + 2
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How one text will be translated; no pieces if the model is not asked."""
+
+    pieces: tuple[_Piece, ...]
+    flags: tuple[str, ...] = ()
+
+
+class Translator:
+    """A model with its tokenizers and languages. Nothing in it changes, so threads may share one."""
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        tokenizers: Tokenizers,
+        languages: tuple[str, str],
+        *,
+        max_source_length: int = MAX_SOURCE_LENGTH,
+    ) -> None:
+        """Puts `model` into evaluation mode.
+
+        `max_source_length` is in tokens without EOS; longer text is translated in pieces. A model that learnt its
+        positions may allow less.
+        """
+        if max_source_length < 1:
+            raise InputError(f"max_source_length: must be at least 1, got {max_source_length}")
+        self.model = model.eval()
+        self.tokenizers = tokenizers
+        self.languages = languages
+        self.device = next(model.parameters()).device
+        limit = model.max_positions
+        self.max_source_length = max_source_length if limit is None else max(1, min(max_source_length, limit - 1))
+        self._max_target_length = None if limit is None else limit - 1  # BOS takes a position, too
+
+    def translate(  # noqa: PLR0913 (every choice by name)
+        self,
+        texts: Iterable[str],
+        *,
+        config: DecodingConfig | None = None,
+        beam: int | None = None,
+        n_best: int | None = None,
+        alpha: float | None = None,
+        penalty: Penalty | None = None,
+        min_length: int | None = None,
+        max_length: int | None = None,
+        sampling: Sampling | None = None,
+        seed: int | None = None,
+        prefixes: Iterable[str] | None = None,
+        batch_tokens: int | None = None,
+        progress: Progress | None = None,
+    ) -> list[Translation]:
+        """The translation of each text, in order.
+
+        The options are those of `config` (`DecodingConfig()` if none: beam 4, alpha 0.6, at most 50 tokens more than
+        the source) with the named ones in their place. `beam` 1 is greedy. `prefixes` force how each translation
+        begins ("" where nothing is forced). `sampling` draws `n_best` translations at random, those of the n-th text
+        from `seed` and n alone. For very many texts see `stream`. Raises ConfigError for an option out of range; a
+        text that cannot be translated raises nothing but is flagged "failed".
+        """
+        if isinstance(texts, str):
+            raise InputError("translate takes a list of texts, not one text: put it in brackets")
+        chosen = decoding_config(
+            config,
+            beam=beam,
+            n_best=n_best,
+            alpha=alpha,
+            penalty=penalty,
+            min_length=min_length,
+            max_length=max_length,
+            sampling=sampling,
+            seed=seed,
+        )
+        return list(self.stream(texts, chosen, prefixes=prefixes, batch_tokens=batch_tokens, progress=progress))
+
+    def stream(
+        self,
+        texts: Iterable[str],
+        config: DecodingConfig,
+        *,
+        prefixes: Iterable[str] | None = None,
+        batch_tokens: int | None = None,
+        window: int = WINDOW,
+        progress: Progress | None = None,
+    ) -> Iterator[Translation]:
+        """Translate an endless supply: `window` texts are read ahead, sorted by length, batched and given out in order.
+
+        `batch_tokens` bounds sentences × longest source × hypotheses in one batch (4,096 on a CPU, 65,536 on a GPU).
+        Raises InputError when prefixes and texts are not equally many.
+        """
+        both = zip(texts, repeat(""), strict=False) if prefixes is None else _paired(texts, prefixes)
+        return self.stream_forced(both, config, batch_tokens=batch_tokens, window=window, progress=progress)
+
+    def stream_forced(
+        self,
+        texts: Iterable[tuple[str, str]],
+        config: DecodingConfig,
+        *,
+        batch_tokens: int | None = None,
+        window: int = WINDOW,
+        progress: Progress | None = None,
+    ) -> Iterator[Translation]:
+        """`stream` for pairs of a text and how its translation begins ("" where nothing is forced)."""
+        if batch_tokens is not None and batch_tokens < 1:
+            raise InputError(f"batch_tokens: must be at least 1, got {batch_tokens}")
+        config = self._within_positions(config)
+        done = 0
+        for part in windows(texts, window):
+            plans = [self._plan(text, prefix, index, done + index) for index, (text, prefix) in enumerate(part)]
+            found = self._search(plans, config, batch_tokens, done, progress)
+            for index, plan in enumerate(plans):
+                yield self._assemble(plan, found[index], config)
+            done += len(part)
+
+    def score(
+        self,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        *,
+        alpha: float | None = None,
+        penalty: Penalty | None = None,
+        batch_tokens: int | None = None,
+    ) -> list[Scored]:
+        """How likely the model finds each of `targets` as the translation of its source.
+
+        `alpha` and `penalty` (0.6 and "gnmt" if None) make the score out of the log-probability. Raises InputError
+        when sources and targets are not equally many.
+        """
+        pairs = _paired(sources, targets)
+        config = decoding_config(alpha=alpha, penalty=penalty)
+        return list(self.score_stream(pairs, config, batch_tokens=batch_tokens))
+
+    def score_stream(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        config: DecodingConfig,
+        *,
+        batch_tokens: int | None = None,
+        window: int = WINDOW,
+        progress: Progress | None = None,
+    ) -> Iterator[Scored]:
+        """`score` for an endless supply of (source, target), in order."""
+        done = 0
+        for part in windows(pairs, window):
+            found = self._score(part, config, batch_tokens, done, progress)
+            for index in range(len(part)):
+                yield self._scored(found.get(index))
+            done += len(part)
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _budget(self, batch_tokens: int | None) -> int:
+        return batch_tokens or (4096 if self.device.type == "cpu" else 65536)
+
+    def _within_positions(self, config: DecodingConfig) -> DecodingConfig:
+        limit = self._max_target_length
+        if limit is None or (config.max_length is not None and config.max_length <= limit):
+            return config
+        return config.model_copy(update={"max_length": limit})
+
+    def _plan(self, text: str, prefix: str, line: int, number: int) -> _Plan:
+        """The pieces of a text; `line` is its place in the window, `number` among all texts."""
+        if not text.strip():
+            return _Plan((), ("blank",))
+        try:
+            pieces = split_text(text, self.tokenizers.source, self.max_source_length)
+            forced = self.tokenizers.target.encode(prefix)
+        except ClearheadError as error:
+            logger.warning("text %d cannot be translated: %s", number + 1, error)
+            return _Plan((), ("failed",))
+        if not pieces:
+            return _Plan((), ("blank",))
+        if len(pieces) == 1:
+            return _Plan((_Piece(line, pieces[0][1], forced, number),))
+        parts = enumerate(ids for _, ids in pieces)
+        return _Plan(
+            tuple(_Piece(line, ids, [] if part else forced, mix(number, part)) for part, ids in parts), ("split",)
+        )
+
+    def _search(
+        self,
+        plans: Sequence[_Plan],
+        config: DecodingConfig,
+        batch_tokens: int | None,
+        done: int,
+        progress: Progress | None,
+    ) -> list[list[list[Hypothesis]]]:
+        """For each plan the n-best list of each piece, an empty one for a piece that failed."""
+        pieces = [(line, part, piece) for line, plan in enumerate(plans) for part, piece in enumerate(plan.pieces)]
+        pieces.sort(key=lambda each: (each[2].length, each[0], each[1]))
+        found: list[list[list[Hypothesis]]] = [[[] for _ in plan.pieces] for plan in plans]
+        waiting = [len(plan.pieces) for plan in plans]
+        width = config.beam if config.sampling is None else config.n_best
+        budget = max(1, self._budget(batch_tokens) // width)
+        for batch in batches(pieces, budget, lambda each: each[2].length):
+            results = attempt(
+                batch,
+                lambda these: self._translate([piece for _, _, piece in these], config),
+                lambda each: f"text {done + each[0] + 1}",
+            )
+            for (line, part, _), hypotheses in zip(batch, results, strict=True):
+                found[line][part] = hypotheses or []
+                waiting[line] -= 1
+            if progress is not None:
+                progress(done + sum(not left for left in waiting))
+        return found
+
+    def _score(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        config: DecodingConfig,
+        batch_tokens: int | None,
+        done: int,
+        progress: Progress | None,
+    ) -> dict[int, Hypothesis]:
+        """The forced hypothesis of each pair, by its place; those that failed are missing."""
+        encoded: list[_Pair] = []
+        for index, (source, target) in enumerate(pairs):
+            try:
+                ids = self.tokenizers.source.encode(source), self.tokenizers.target.encode(target)
+                encoded.append(_Pair(index, *ids))
+            except ClearheadError as error:
+                logger.warning("pair %d cannot be scored: %s", done + index + 1, error)
+        encoded.sort(key=lambda each: (each.length, each.line))
+        found: dict[int, Hypothesis] = {}
+        for batch in batches(encoded, self._budget(batch_tokens), lambda each: each.length):
+            results = attempt(
+                batch, lambda these: self._force(these, config), lambda each: f"pair {done + each.line + 1}"
+            )
+            found.update({each.line: one for each, one in zip(batch, results, strict=True) if one is not None})
+            if progress is not None:
+                progress(done + len(found))
+        return found
+
+    def _translate(self, pieces: Sequence[_Piece], config: DecodingConfig) -> list[list[Hypothesis]]:
+        source = Padded.from_lists([[*piece.ids, EOS] for piece in pieces], self.device)
+        prefixes = [piece.prefix for piece in pieces]
+        return search(self.model, source, config, prefixes=prefixes, keys=[piece.key for piece in pieces])
+
+    def _force(self, pairs: Sequence[_Pair], config: DecodingConfig) -> list[Hypothesis]:
+        source = Padded.from_lists([[*pair.source, EOS] for pair in pairs], self.device)
+        return force(self.model, source, [pair.target for pair in pairs], config)
+
+    def _assemble(self, plan: _Plan, found: list[list[Hypothesis]], config: DecodingConfig) -> Translation:
+        if not plan.pieces:
+            return Translation("", 0.0, flags=plan.flags)
+        if not all(found):
+            return Translation("", 0.0, flags=(*plan.flags, "failed"))
+        # The n-th translation of a text in pieces is made of the n-th of every piece, as far as all have one.
+        ranked = [self._joined(hypotheses, plan.flags, config) for hypotheses in zip(*found, strict=False)]
+        best, *others = sorted(ranked, key=lambda each: -each.score)
+        return Translation(best.text, best.score, best.tokens, best.flags, best.log_prob, tuple(others))
+
+    def _joined(self, hypotheses: Sequence[Hypothesis], flags: tuple[str, ...], config: DecodingConfig) -> Translation:
+        target = self.tokenizers.target
+        space = "" if language(self.languages[1]).script in UNSPACED else " "
+        text = space.join(target.decode(each.tokens) for each in hypotheses)
+        if not all(each.finished for each in hypotheses):
+            flags += ("max_length",)
+        if "\n" in text:
+            text, flags = text.replace("\n", " "), (*flags, "newline")
+        log_prob = sum(each.log_prob for each in hypotheses)
+        length = sum(len(each.token_log_probs) for each in hypotheses)
+        pieces = target.pieces(chain.from_iterable(each.tokens for each in hypotheses))
+        return Translation(text, penalised(config, log_prob, length), tuple(pieces), flags, log_prob)
+
+    def _scored(self, hypothesis: Hypothesis | None) -> Scored:
+        if hypothesis is None:
+            return Scored(math.nan, math.nan, flags=("failed",))
+        pieces = tuple(self.tokenizers.target.pieces(hypothesis.tokens))
+        return Scored(hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs)
+
+
+def _paired(texts: Iterable[str], others: Iterable[str]) -> Iterator[tuple[str, str]]:
+    try:
+        yield from zip(texts, others, strict=True)
+    except ValueError as error:
+        if not str(error).startswith("zip()"):
+            raise
+        raise InputError("there must be as many on one side as on the other, one a text") from None

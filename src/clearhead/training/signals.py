@@ -1,0 +1,41 @@
+"""Ctrl-C and SIGTERM as requests: finish the update, save, leave."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from clearhead.base.log import logger
+from clearhead.training.trainer import Trainer
+
+__all__ = ["stop_on_signals"]
+
+
+@contextmanager
+def stop_on_signals(trainer: Trainer) -> Iterator[None]:
+    """Inside the block the first SIGINT or SIGTERM stops the trainer at its next update boundary; a second one at once.
+
+    Outside the main thread nothing is installed, because Python allows it nowhere else.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def request(number: int, frame: FrameType | None) -> None:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        name = signal.Signals(number).name
+        trainer.stop(f"interrupted by {name}", signal=number)
+        logger.warning("%s: saving after this update; once more stops at once", name)
+
+    for number in before:
+        signal.signal(number, request)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
