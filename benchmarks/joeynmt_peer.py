@@ -110,7 +110,7 @@ def _config(plan: JoeyPlan, folder: Path, *, test: bool) -> dict[str, Any]:
             "optimizer": "adam", "adam_betas": [0.9, 0.98], "normalization": "tokens", "scheduling": "noam",
             # factor · d^-½ · warmup^-½ is the peak.
             "learning_rate_factor": plan.peak * (plan.d_model * plan.warmup) ** 0.5,
-            "learning_rate_warmup": plan.warmup, "learning_rate": 1e-7, "learning_rate_min": 0.0,
+            "learning_rate_warmup": plan.warmup, "learning_rate": 0.0001, "learning_rate_min": 0.0,
             "label_smoothing": plan.smoothing, "loss": "crossentropy", "batch_size": plan.batch_tokens,
             "batch_type": "token", "epochs": 1_000_000, "updates": plan.updates, "shuffle": True,
             "validation_freq": 10_000_000, "logging_freq": 50, "early_stopping_metric": "loss", "overwrite": True,

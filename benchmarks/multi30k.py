@@ -11,7 +11,6 @@ Goals: at equal updates not below joeynmt by more than 0.3 BLEU, in less time; t
 
 from __future__ import annotations
 
-import json
 import lzma
 import shutil
 import subprocess
@@ -70,18 +69,19 @@ def recipe(arguments: Any, out: Path, *, updates: int, hours: float = 0.0) -> di
 
 
 def train_ours(table_: dict[str, Any], out: Path) -> dict[str, Any]:
-    """`clearhead train` on the recipe; what its metrics file says in the end."""
+    """`clearhead train` on the recipe; what its last checkpoint says of it."""
     import tomli_w
 
     out.mkdir(parents=True, exist_ok=True)
     path = out.with_name(out.name + ".toml")
     path.write_text(tomli_w.dumps(table_), "utf-8")
     subprocess.run([sys.executable, "-m", "clearhead.cli.main", "train", str(path)], check=True)
-    last: dict[str, Any] = {}
-    for line in (out / "metrics.jsonl").read_text("utf-8").splitlines():
-        last |= json.loads(line)
-    return {"updates": last["update"], "seconds": last["seconds"], "target_tokens": last["tokens"],
-            "source_tokens": last["source_tokens"]}
+    from clearhead.bundle.bundle import read_info
+    from clearhead.bundle.resolve import steps
+
+    done = read_info(steps(out)[-1][1]).training
+    return {"updates": done["updates"], "seconds": 60 * done["minutes"], "target_tokens": done["tokens"],
+            "source_tokens": done["source_tokens"], "precision": done["precision"]}
 
 
 def test_ours(run: Path, sources: list[str], arguments: Any) -> tuple[list[str], float]:
@@ -103,7 +103,8 @@ def race_joey(arguments: Any, run: Path, folder: Path, ours: dict[str, Any]) -> 
     shutil.rmtree(folder, ignore_errors=True)
     lengths: list[tuple[int, int]] = []
     for name, split in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr")):
-        sides = [tokenizer.encode_all(lines) for lines in corpus(arguments.data, split)]
+        count = 20 if name == "test" and arguments.quick else None
+        sides = [tokenizer.encode_all(lines[:count]) for lines in corpus(arguments.data, split)]
         pairs = list(zip(*sides, strict=True))
         if name == "train":
             pairs = [pair for pair in pairs if 0 < len(pair[0]) <= 200 and 0 < len(pair[1]) <= 200]
@@ -178,16 +179,15 @@ def main() -> None:
     name = "multi30k-long" if arguments.hours else "multi30k"
     out = arguments.out / name
     if arguments.quick:
-        arguments.updates, out = 20, arguments.out / "multi30k-quick"
+        arguments.updates, arguments.batch_tokens, out = 10, 512, arguments.out / "multi30k-quick"
     if not arguments.hours:
         shutil.rmtree(out, ignore_errors=True)
     updates = 1_000_000 if arguments.hours else arguments.updates or planned_updates(arguments, arguments.out / "trial")
     print(f"{updates} updates of about {arguments.batch_tokens} tokens, peak rate {arguments.peak:g} at {arguments.warmup}, "
           f"dropout {arguments.dropout}, beam {arguments.beam}, alpha {arguments.alpha}", flush=True)
 
-    sources, references = corpus(arguments.data, "test_2016_flickr")
-    if arguments.quick:
-        sources, references = sources[:20], references[:20]
+    count = 20 if arguments.quick else None
+    sources, references = (lines[:count] for lines in corpus(arguments.data, "test_2016_flickr"))
     ours = train_ours(recipe(arguments, out, updates=updates, hours=arguments.hours), out)
     texts, seconds = test_ours(out, sources, arguments)
     scores = score_corpus(texts, references, target_language="de")
@@ -197,7 +197,7 @@ def main() -> None:
     (out / "test2016.de").write_text("\n".join(texts) + "\n", "utf-8")
     if not alone:
         texts, seconds, joey = race_joey(arguments, out, out.with_name(out.name + "-joeynmt"), ours)
-        other = score_corpus(texts[: len(references)], references, target_language="de")
+        other = score_corpus(texts, references, target_language="de")
         result["joeynmt"] = {"bleu": other.bleu.value, "chrf": other.chrf.value, "training": joey,
                              "translation_seconds": seconds}
         rows.append(row("joeynmt 2.3.0", other, joey, seconds))

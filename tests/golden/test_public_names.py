@@ -23,20 +23,26 @@ def names() -> list[str]:
     for name in sorted(clearhead.__all__):
         value = getattr(clearhead, name)
         lines.append(f"clearhead.{name}{signature(value) if callable(value) else ''}")
-    lines += [f"{floor.__name__}: {', '.join(sorted(floor.__all__))}".rstrip() for floor in floors()]
+        methods = [] if not isinstance(value, type) else inspect.getmembers(value, inspect.isfunction)
+        lines += [f"clearhead.{name}.{key}{signature(method)}" for key, method in methods if not key.startswith("_")]
+    lines += [f"{floor.__name__}: {', '.join(sorted(floor.__all__))}" for floor in floors()]
     return lines
 
 
-def signature(value: Callable[..., object]) -> inspect.Signature:
+def signature(value: Callable[..., object]) -> inspect.Signature | str:
     """Parameter names, kinds and defaults; annotations may be put better at any time."""
+    if isinstance(value, type) and issubclass(value, Exception):
+        return ""
     full = inspect.signature(value)
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in full.parameters.values()]
     return full.replace(parameters=bare, return_annotation=inspect.Signature.empty)
 
 
 def floors() -> list[ModuleType]:
+    """The packages that offer names themselves; the others only hold modules."""
     names = sorted(module.name for module in pkgutil.iter_modules(clearhead.__path__) if module.ispkg)
-    return [importlib.import_module(f"clearhead.{name}") for name in names]
+    modules = [importlib.import_module(f"clearhead.{name}") for name in names]
+    return [module for module in modules if getattr(module, "__all__", None)]
 
 
 def test_public_names_are_the_pinned_ones() -> None:

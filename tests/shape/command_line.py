@@ -28,8 +28,8 @@ def kind(parameter: Any) -> str:
     annotation = parameter.type_descriptor.annotation
     if get_origin(annotation) is Literal:
         return "|".join(map(str, get_args(annotation)))
-    if get_origin(annotation) is not None:
-        return str(annotation)
+    if get_origin(annotation) is list:
+        return f"{get_args(annotation)[0].__name__}, several"
     if issubclass(annotation, enum.Enum):
         return "|".join(str(member.value) for member in annotation)
     return str(annotation.__name__)

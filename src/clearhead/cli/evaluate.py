@@ -12,7 +12,7 @@ from clearhead.cli import options as shared
 __all__ = ["evaluate"]
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     what: Annotated[
         str, typer.Argument(metavar="BUNDLE|HYPOTHESES", help="A saved model or run, or a file of translations; - too.")
     ],

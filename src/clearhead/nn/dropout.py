@@ -26,7 +26,7 @@ class _Dropout16(torch.autograd.Function):
         return (x * keep).mul_(ctx.scale)  # type: ignore[attr-defined]
 
     @staticmethod
-    def backward(  # type: ignore[override]
+    def backward(
         ctx: torch.autograd.function.FunctionCtx, grad: Tensor
     ) -> tuple[Tensor, None]:
         (keep,) = ctx.saved_tensors  # type: ignore[attr-defined]

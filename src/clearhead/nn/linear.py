@@ -55,9 +55,8 @@ def _processor() -> tuple[str, int]:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "", 0
-    fields = dict(
-        (key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in text.splitlines()[:40])
-    )
+    pairs = (line.partition(":") for line in text.splitlines()[:40])
+    fields = {key.strip(): value.strip() for key, _, value in pairs}
     family = fields.get("cpu family", "0")
     return fields.get("vendor_id", ""), int(family) if family.isdigit() else 0
 
@@ -86,7 +85,7 @@ class _OneDNNLinear(torch.autograd.Function):
         return _onednn(x, weight, bias)
 
     @staticmethod
-    def backward(  # type: ignore[override]
+    def backward(
         ctx: torch.autograd.function.FunctionCtx, grad: Tensor
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors  # type: ignore[attr-defined]

@@ -52,7 +52,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return loss.sum(), nll.detach().sum()
 
     @staticmethod
-    def backward(  # type: ignore[override]
+    def backward(
         ctx: torch.autograd.function.FunctionCtx, grad: Tensor, _: Tensor
     ) -> tuple[Tensor, None, None]:
         log_probabilities, gold = ctx.saved_tensors  # type: ignore[attr-defined]

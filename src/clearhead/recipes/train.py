@@ -30,7 +30,7 @@ from clearhead.recipes.run_config import RunConfig, changed_keys, resolve_model,
 from clearhead.recipes.training_data import Development, TrainingStream, data_identity, open_stores, stream_seed
 from clearhead.text.tokenizer import Tokenizer, Tokenizers
 from clearhead.training.allocator import tune_allocator
-from clearhead.training.checkpoint import newest_valid, read_state, restore_trainer
+from clearhead.training.checkpoint import newest_valid, read_state, restore_trainer, seed_everything
 from clearhead.training.curve import LearningCurve
 from clearhead.training.device import Compute, choose_compute
 from clearhead.training.display import Display, TensorBoard, duration
@@ -153,7 +153,7 @@ class _Session:
         if self.parts.origin is not None:
             load_tensors(model, self.parts.origin)
         model.to(self.compute.device)
-        torch.manual_seed(mix(config.seed, 2))
+        seed_everything(mix(config.seed, 2))
         d_model = self.parts.model_config.d_model
         return Trainer(
             model=model,

@@ -31,7 +31,16 @@ from clearhead.bundle.weights import expected, read_tensors, state_tensors, writ
 from clearhead.training.optim import optimizer_tensors, restore_optimizer
 from clearhead.training.trainer import Trainer
 
-__all__ = ["checkpoint_path", "is_valid", "newest_valid", "prune", "read_state", "restore_trainer", "save_checkpoint"]
+__all__ = [
+    "checkpoint_path",
+    "is_valid",
+    "newest_valid",
+    "prune",
+    "read_state",
+    "restore_trainer",
+    "save_checkpoint",
+    "seed_everything",
+]
 
 FORMAT = 1
 STATE = "training/state.json"
@@ -105,6 +114,13 @@ def restore_trainer(checkpoint: Path, trainer: Trainer, state: Mapping[str, Any]
         if handler.name in state["handlers"]:
             handler.restore(state["handlers"][handler.name])
     restore_random(state["random"], trainer.compute.device)
+
+
+def seed_everything(seed: int) -> None:
+    """Start every global generator that a checkpoint keeps from a 64-bit seed."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed([seed >> 32, seed & 0xFFFFFFFF])
 
 
 def random_state(device: torch.device) -> dict[str, Any]:

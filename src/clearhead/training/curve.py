@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from clearhead.training.trainer import Handler, Trainer
 __all__ = ["LearningCurve", "draw_curve"]
 
 INK, FAINT = "#1f2933", "#d5dbe1"
+SPARING = 50
 TRAIN, DEV, BLEU, CHRF = "#9fb3c8", "#0b69a3", "#c2410c", "#6d28d9"
 
 
 class LearningCurve(Handler):
-    """Redraws the PNG after each validation and at the end. Without matplotlib it says so once and does nothing."""
+    """Redraws the PNG after validations and at the end, at no more than 2 % of the time. Without matplotlib it says so once and does nothing."""
 
     name = "curve"
 
@@ -26,20 +28,27 @@ class LearningCurve(Handler):
         self.image = image
         self.title = title
         self._able = True
+        self._drawn_at = 0.0
+        self._cost = 0.0
 
     def validated(self, trainer: Trainer, result: Validated) -> None:
-        self._draw()
+        # Drawing takes some tenths of a second; a run of many quick validations must not spend its time on pictures.
+        if time.perf_counter() - self._drawn_at >= SPARING * self._cost:
+            self._draw()
 
     def ended(self, trainer: Trainer, outcome: Outcome) -> None:
         self._draw()
 
     def _draw(self) -> None:
         if self._able:
+            begun = time.perf_counter()
             try:
                 draw_curve(self.metrics, self.image, self.title)
             except ImportError:
                 self._able = False
                 logger.info("no learning curve: matplotlib is not installed (pip install 'clearhead[plots]')")
+            self._drawn_at = time.perf_counter()
+            self._cost = self._drawn_at - begun
 
 
 def draw_curve(metrics: Path, image: Path, title: str) -> None:

@@ -171,7 +171,7 @@ def test_configurations_are_frozen_and_strict_when_made_in_python() -> None:
     with pytest.raises(ValidationError):
         Model().heads = 3  # type: ignore[misc]
     with pytest.raises(ValidationError):
-        Model(heads="3")  # type: ignore[arg-type]
+        Model(heads="4")  # type: ignore[arg-type]
     with pytest.raises(ValidationError):
         Model(heds=3)  # type: ignore[call-arg]
 

@@ -146,9 +146,8 @@ def test_a_cursor_of_another_plan_is_refused_not_silently_misread(changed):
     for cursor in cursors:
         try:
             next(changed().stream(cursor))
-        except InputError as error:
+        except InputError:
             refused += 1
-            assert "have changed" in str(error)
     assert refused > 10
 
 
@@ -206,3 +205,11 @@ def test_length_batches_cover_all_once_within_the_budget(lengths, budget, rows):
         assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget
         assert rows is None or len(batch) <= rows
     assert [lengths[i] for i in flat(batches)] == sorted(lengths, reverse=True)
+
+
+def test_pools_are_drawn_anew_each_epoch():
+    """Otherwise the same pairs would share a pool, and so a batch, for ever."""
+    plan = BatchPlan(random_store(400), None, seed=5, batch_pairs=20, pool=100)
+    first_pools = [frozenset(flat(itertools.islice(plan.epoch(epoch), 5))) for epoch in range(3)]
+    assert [len(pool) for pool in first_pools] == [100, 100, 100]
+    assert len(set(first_pools)) == 3

@@ -11,7 +11,23 @@ from hypothesis import strategies as st
 from clearhead.base.errors import DataError, InputError
 from clearhead.data.split import exact_split, normal_key, plan_split, strict_split
 
-WORDS = ["Device", "added", "Wi-Fi", "öffnen", "ÖFFNEN", "ﬁle", "room", "Room", "20", "7", "{name}", "%s", "!", "(x)", "中文"]
+WORDS = [
+    "Device",
+    "added",
+    "Wi-Fi",
+    "öffnen",
+    "ÖFFNEN",
+    "ﬁle",
+    "room",
+    "Room",
+    "20",
+    "7",
+    "{name}",
+    "%s",
+    "!",
+    "(x)",
+    "中文",
+]
 
 
 def corpus(pairs: int, seed: int = 0) -> list[tuple[str, str]]:

@@ -1,0 +1,51 @@
+import gzip
+
+import pytest
+
+from clearhead.base.errors import ConfigError
+from clearhead.config.strict import structure, unstructure
+from clearhead.data.config import CorpusConfig, DataConfig
+
+FILES = {"source": "a.en", "target": "a.de"}
+
+
+def test_defaults_are_those_of_the_paper_and_survive_a_round_trip():
+    config = structure(DataConfig, {"languages": ["en", "de"], "train": FILES})
+    assert (config.languages, config.batch_tokens, config.max_length) == (("en", "de"), 25_000, 256)
+    assert config.batch_pairs is None
+    assert structure(DataConfig, unstructure(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("train", "said"),
+    [
+        ({"source": "a.en"}, "'target' is missing"),
+        ({"target": "a.de"}, "'source' is missing"),
+        ({}, "either both 'source' and 'target', or 'tsv'"),
+        ({**FILES, "tsv": "a.tsv"}, "either both 'source' and 'target', or 'tsv'"),
+        ({**FILES, "sorce": "b"}, "source"),
+    ],
+)
+def test_a_corpus_is_two_files_or_one_tsv(train, said):
+    with pytest.raises(ConfigError, match=said):
+        structure(DataConfig, {"languages": ["en", "de"], "train": train})
+
+
+@pytest.mark.parametrize("key", ["max_length", "batch_tokens", "batch_pairs", "pool"])
+def test_sizes_must_be_positive(key):
+    with pytest.raises(ConfigError, match=key):
+        structure(DataConfig, {"languages": ["en", "de"], "train": FILES, key: 0})
+
+
+def test_pairs_are_read_from_either_form_as_often_as_asked(tmp_path):
+    (tmp_path / "a.en").write_text("one\ntwo\n")
+    (tmp_path / "a.de.gz").write_bytes(gzip.compress(b"eins\nzwei\n"))
+    (tmp_path / "a.tsv").write_text("one\teins\ntwo\tzwei\n")
+    files = CorpusConfig(source=str(tmp_path / "a.en"), target=str(tmp_path / "a.de.gz"))
+    tsv = CorpusConfig(tsv=str(tmp_path / "a.tsv"))
+    expected = [("one", "eins"), ("two", "zwei")]
+    for corpus in (files, tsv):
+        assert list(corpus.pairs()) == list(corpus.pairs()) == expected
+    assert [p.name for p in files.files()] == ["a.en", "a.de.gz"]
+    assert "a.en" in str(files)
+    assert "a.de.gz" in str(files)
