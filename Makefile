@@ -44,9 +44,10 @@ lock:
 bench:
 	@echo "Benchmarks print ratios to a peer, from alternated runs; benchmarks/results/ holds what they gave. The peers:"
 	@echo "  $(BIN)/python -m pip install --editable '.[bench]'"
+	@echo "  $(BIN)/python -m pip install --no-deps joeynmt==2.3.0"
 	@echo "Then one of:"
 	@for file in $$(grep -l __main__ benchmarks/*.py); do \
-	  printf '  %s %-34s %s\n' "$(BIN)/python" "$$file" "$$(sed -n '1s/^"""//p' "$$file" | sed 's/"""$$//')"; done
+	  printf '  %s %-30s %s\n' "$(BIN)/python" "$$file" "$$(sed -n '1s/^"""//p' "$$file" | sed 's/"""$$//')"; done
 
 # Leaves runs/ and data/ alone: they may have cost hours.
 clean:

@@ -41,7 +41,9 @@ def shuffled_batches(pairs: Ids, budget: int, rng: random.Random) -> list[Ids]:
     return batches
 
 
-def train_bare(pairs: Ids, vocab: int, size: Any, arguments: Any, *, minutes: float, bf16: bool) -> tuple[Any, dict[str, float]]:
+def train_bare(
+    pairs: Ids, vocab: int, size: Any, arguments: Any, *, minutes: float, bf16: bool
+) -> tuple[Any, dict[str, float]]:
     """The bare model after `minutes` of training, and what it did in them."""
     import torch
     from torch_peer import TorchTransformer, pad, step
@@ -65,7 +67,8 @@ def train_bare(pairs: Ids, vocab: int, size: Any, arguments: Any, *, minutes: fl
             for group in optimizer.param_groups:
                 group["lr"] = rate
             loss = step(
-                model, optimizer,
+                model,
+                optimizer,
                 pad([[*source, EOS] for source, _ in batch]),
                 pad([[BOS, *target] for _, target in batch]),
                 pad([[*target, EOS] for _, target in batch]),
@@ -74,8 +77,13 @@ def train_bare(pairs: Ids, vocab: int, size: Any, arguments: Any, *, minutes: fl
             seen += sum(len(source) + len(target) + 2 for source, target in batch)
             if elapsed - shown > 5:
                 shown = elapsed
-                print(f"\r  bare: {elapsed / 60:.1f}/{minutes:.1f} min, {updates} updates, loss {float(loss):.2f}, "
-                      f"{seen / elapsed:.0f} tokens/s", end="", file=sys.stderr, flush=True)
+                print(
+                    f"\r  bare: {elapsed / 60:.1f}/{minutes:.1f} min, {updates} updates, loss {float(loss):.2f}, "
+                    f"{seen / elapsed:.0f} tokens/s",
+                    end="",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
 
 def our_run(run: Path) -> dict[str, float]:
@@ -95,8 +103,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "data" / "home-assistant")
     parser.add_argument("--run", type=Path, default=None, help="our run (default: runs/demo-PAIR)")
     parser.add_argument("--train", action="store_true", help="train ours first, as `make demo` does")
-    parser.add_argument("--minutes", type=float, default=None, help="training time of the bare model (default: as ours)")
-    parser.add_argument("--batch-tokens", type=int, default=2048, help="padded tokens of the bare model's batches, a side")
+    parser.add_argument(
+        "--minutes", type=float, default=None, help="training time of the bare model (default: as ours)"
+    )
+    parser.add_argument(
+        "--batch-tokens", type=int, default=2048, help="padded tokens of the bare model's batches, a side"
+    )
     parser.add_argument("--peak", type=float, default=2e-3, help="the bare model's highest learning rate")
     parser.add_argument("--warmup", type=int, default=500, help="the bare model's warm-up updates")
     parser.add_argument("--bf16", choices=["auto", "on", "off"], default="auto")
@@ -139,13 +151,15 @@ def main() -> None:
     if arguments.quick:
         minutes, text["test"] = 0.1, (text["test"][0][:50], text["test"][1][:50])
     bf16 = arguments.bf16 == "on" or (arguments.bf16 == "auto" and "avx512_bf16" in cpu_info()["flags"])
-    print(f"d_model {size.d_model}, d_ff {size.d_ff}, {size.encoder_layers}+{size.decoder_layers} layers, "
-          f"{size.attention.heads} heads, vocabulary {tokenizers.target.vocab_size}, {minutes:.1f} minutes, "
-          f"{'bf16' if bf16 else 'fp32'}")
+    print(
+        f"d_model {size.d_model}, d_ff {size.d_ff}, {size.encoder_layers}+{size.decoder_layers} layers, "
+        f"{size.attention.heads} heads, vocabulary {tokenizers.target.vocab_size}, {minutes:.1f} minutes, "
+        f"{'bf16' if bf16 else 'fp32'}"
+    )
 
-    pairs = list(zip(
-        tokenizers.source.encode_all(text["train"][0]), tokenizers.target.encode_all(text["train"][1]), strict=True
-    ))
+    pairs = list(
+        zip(tokenizers.source.encode_all(text["train"][0]), tokenizers.target.encode_all(text["train"][1]), strict=True)
+    )
     pairs = [(source, target) for source, target in pairs if 0 < len(source) <= 256 and 0 < len(target) <= 256]
     model, bare = train_bare(pairs, tokenizers.target.vocab_size, size, arguments, minutes=minutes, bf16=bf16)
     from torch_peer import greedy
@@ -165,10 +179,16 @@ def main() -> None:
     rows, result = [], {}
     for name, (hypotheses, training) in systems.items():
         scores = score_corpus(hypotheses, references, target_language=target_code)
-        rows.append([
-            name, f"{scores.bleu.value:.2f}", f"{scores.chrf.value:.2f}", f"{training['seconds'] / 60:.1f}",
-            f"{training['updates']:.0f}", f"{training['tokens/s']:.0f}",
-        ])
+        rows.append(
+            [
+                name,
+                f"{scores.bleu.value:.2f}",
+                f"{scores.chrf.value:.2f}",
+                f"{training['seconds'] / 60:.1f}",
+                f"{training['updates']:.0f}",
+                f"{training['tokens/s']:.0f}",
+            ]
+        )
         result[name] = {"bleu": scores.bleu.value, "chrf": scores.chrf.value, "training": training}
         signature = f"{scores.bleu.signature}\n{scores.chrf.signature}"
     answer = table(["system", "BLEU", "chrF", "minutes", "updates", "tokens/s"], rows) + f"\n\n{signature}"

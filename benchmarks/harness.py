@@ -118,6 +118,8 @@ def header(threads: int | None = None) -> dict[str, Any]:
         torch = sys.modules["torch"]
         facts["torch_threads"] = torch.get_num_threads()
         facts["torch_build"] = torch.__version__
+    if "clearhead.nn.linear" in sys.modules:
+        facts["clearhead_linear"] = str(sys.modules["clearhead.nn.linear"].linear_path())
     if threads is not None:
         facts["threads"] = threads
     return facts
@@ -126,13 +128,19 @@ def header(threads: int | None = None) -> dict[str, Any]:
 def print_header(title: str, facts: Mapping[str, Any]) -> None:
     """The run header, before any figure."""
     print(f"# {title}")
-    print(f"{facts['date']} · {facts['cpu']} ({facts['cpu_family']}), {facts['cores']} cores, "
-          f"flags {' '.join(facts['cpu_flags']) or '-'}, load {facts['load_average']}")
+    print(
+        f"{facts['date']} · {facts['cpu']} ({facts['cpu_family']}), {facts['cores']} cores, "
+        f"flags {' '.join(facts['cpu_flags']) or '-'}, load {facts['load_average']}"
+    )
     threads = facts.get("threads", facts.get("torch_threads"))
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     print(f"threads {threads} · Python {facts['python']} · {versions}")
     allocator = " ".join(f"{key}={value}" for key, value in facts["allocator"].items())
-    print(f"allocator {allocator or 'default'}", flush=True)
+    linear = facts.get("clearhead_linear")
+    print(
+        f"allocator {allocator or 'default'}" + (f" · clearhead multiplies fp32 by {linear}" if linear else ""),
+        flush=True,
+    )
 
 
 # Alternated runs
@@ -190,11 +198,11 @@ def ratios(side: Side, against: Side) -> dict[str, float]:
     {'median': 2.0, 'low': 2.0, 'high': 3.0}
     """
     if len(side.seconds) != len(against.seconds) or not side.seconds:
-        raise ValueError(f"{side.name} and {against.name} were not alternated: {len(side.seconds)} and "
-                         f"{len(against.seconds)} rounds")
+        raise ValueError(
+            f"{side.name} and {against.name} were not alternated: {len(side.seconds)} and {len(against.seconds)} rounds"
+        )
     each = [
-        (side.work / own) / (against.work / other)
-        for own, other in zip(side.seconds, against.seconds, strict=True)
+        (side.work / own) / (against.work / other) for own, other in zip(side.seconds, against.seconds, strict=True)
     ]
     return {"median": statistics.median(each), "low": min(each), "high": max(each)}
 
@@ -241,8 +249,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """
     cells = [[str(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
-    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
-             for row in cells]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in cells
+    ]
     lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
     return "\n".join(lines)
 

@@ -86,40 +86,82 @@ def equal_budget(lengths: Sequence[tuple[int, int]], target_tokens: float, seed:
 
 def _config(plan: JoeyPlan, folder: Path, *, test: bool) -> dict[str, Any]:
     def side(language: str) -> dict[str, Any]:
-        return {"lang": language, "level": "word", "voc_file": str(folder / "vocabulary.txt"), "lowercase": False,
-                "normalize": False, "tokenizer_cfg": {"pretokenizer": "none"}}
+        return {
+            "lang": language,
+            "level": "word",
+            "voc_file": str(folder / "vocabulary.txt"),
+            "lowercase": False,
+            "normalize": False,
+            "tokenizer_cfg": {"pretokenizer": "none"},
+        }
 
     def stack() -> dict[str, Any]:
         return {
-            "type": "transformer", "num_layers": plan.layers, "num_heads": plan.heads, "dropout": plan.dropout,
+            "type": "transformer",
+            "num_layers": plan.layers,
+            "num_heads": plan.heads,
+            "dropout": plan.dropout,
             "embeddings": {"embedding_dim": plan.d_model, "scale": True, "dropout": plan.dropout},
-            "hidden_size": plan.d_model, "ff_size": plan.d_ff, "layer_norm": plan.norm,
+            "hidden_size": plan.d_model,
+            "ff_size": plan.d_ff,
+            "layer_norm": plan.norm,
         }
 
     data = {"dataset_type": "plain", "src": side("src"), "trg": side("trg")}
     data |= {"test": str(folder / "test")} if test else {"train": str(folder / "train"), "dev": str(folder / "dev")}
     return {
-        "name": "multi30k", "joeynmt_version": "2.3.0", "model_dir": str(folder / "model"), "use_cuda": False,
-        "fp16": False, "random_seed": plan.seed,
+        "name": "multi30k",
+        "joeynmt_version": "2.3.0",
+        "model_dir": str(folder / "model"),
+        "use_cuda": False,
+        "fp16": False,
+        "random_seed": plan.seed,
         "data": data,
         "testing": {
-            "n_best": 1, "beam_size": plan.beam, "beam_alpha": plan.alpha, "batch_size": 1024, "batch_type": "token",
-            "max_output_length": 100, "eval_metrics": [], "load_model": str(folder / "model" / "latest.ckpt"),
-        } if test else {"beam_size": 1, "eval_metrics": []},
+            "n_best": 1,
+            "beam_size": plan.beam,
+            "beam_alpha": plan.alpha,
+            "batch_size": 1024,
+            "batch_type": "token",
+            "max_output_length": 100,
+            "eval_metrics": [],
+            "load_model": str(folder / "model" / "latest.ckpt"),
+        }
+        if test
+        else {"beam_size": 1, "eval_metrics": []},
         "training": {
-            "optimizer": "adam", "adam_betas": [0.9, 0.98], "normalization": "tokens", "scheduling": "noam",
+            "optimizer": "adam",
+            "adam_betas": [0.9, 0.98],
+            "normalization": "tokens",
+            "scheduling": "noam",
             # factor · d^-½ · warmup^-½ is the peak.
             "learning_rate_factor": plan.peak * (plan.d_model * plan.warmup) ** 0.5,
-            "learning_rate_warmup": plan.warmup, "learning_rate": 0.0001, "learning_rate_min": 0.0,
-            "label_smoothing": plan.smoothing, "loss": "crossentropy", "batch_size": plan.batch_tokens,
-            "batch_type": "token", "epochs": 1_000_000, "updates": plan.updates, "shuffle": True,
-            "validation_freq": 10_000_000, "logging_freq": 50, "early_stopping_metric": "loss", "overwrite": True,
+            "learning_rate_warmup": plan.warmup,
+            "learning_rate": 0.0001,
+            "learning_rate_min": 0.0,
+            "label_smoothing": plan.smoothing,
+            "loss": "crossentropy",
+            "batch_size": plan.batch_tokens,
+            "batch_type": "token",
+            "epochs": 1_000_000,
+            "updates": plan.updates,
+            "shuffle": True,
+            "validation_freq": 10_000_000,
+            "logging_freq": 50,
+            "early_stopping_metric": "loss",
+            "overwrite": True,
             "keep_best_ckpts": 1,
         },
         "model": {
-            "initializer": "xavier_uniform", "embed_initializer": "xavier_uniform", "bias_initializer": "zeros",
-            "init_gain": 1.0, "embed_init_gain": 1.0, "tied_embeddings": True, "tied_softmax": True,
-            "encoder": stack(), "decoder": stack(),
+            "initializer": "xavier_uniform",
+            "embed_initializer": "xavier_uniform",
+            "bias_initializer": "zeros",
+            "init_gain": 1.0,
+            "embed_init_gain": 1.0,
+            "tied_embeddings": True,
+            "tied_softmax": True,
+            "encoder": stack(),
+            "decoder": stack(),
         },
     }
 
@@ -146,8 +188,12 @@ def train(plan: JoeyPlan, folder: Path) -> dict[str, Any]:
 
     stats = torch.load(folder / "model" / "latest.ckpt", weights_only=True)["stats_state"]
     seconds = (end - start).total_seconds()
-    return {"plan": asdict(plan), "updates": int(stats["steps"]), "seconds": seconds,
-            "target_tokens": int(stats["total_tokens"])}
+    return {
+        "plan": asdict(plan),
+        "updates": int(stats["steps"]),
+        "seconds": seconds,
+        "target_tokens": int(stats["total_tokens"]),
+    }
 
 
 def _stamp(log: str, pattern: str) -> datetime.datetime:

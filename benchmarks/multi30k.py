@@ -29,7 +29,7 @@ SIZE = {"d_model": 128, "d_ff": 256, "layers": 4, "heads": 4}
 def corpus(folder: Path, split: str) -> tuple[list[str], list[str]]:
     """English and German lines of `train`, `val` or `test_2016_flickr`."""
     english, german = (
-        lzma.open(folder / f"{split}.{code}.xz", "rt", encoding="utf-8", newline="\n").read().removesuffix("\n")
+        lzma.decompress((folder / f"{split}.{code}.xz").read_bytes()).decode("utf-8").removesuffix("\n")
         for code in ("en", "de")
     )
     return english.split("\n"), german.split("\n")
@@ -43,26 +43,49 @@ def recipe(arguments: Any, out: Path, *, updates: int, hours: float = 0.0) -> di
         return {"source": str(folder / f"{split}.en.xz"), "target": str(folder / f"{split}.de.xz")}
 
     training: dict[str, Any] = {
-        "updates": updates, "label_smoothing": 0.1, "precision": arguments.precision, "threads": arguments.threads,
+        "updates": updates,
+        "label_smoothing": 0.1,
+        "precision": arguments.precision,
+        "threads": arguments.threads,
         "schedule": {
-            "kind": "noam", "warmup": arguments.warmup,
+            "kind": "noam",
+            "warmup": arguments.warmup,
             "factor": arguments.peak * (SIZE["d_model"] * arguments.warmup) ** 0.5,
         },
-        "validate_every": 0, "save_every": 0, "log_every": 50,
+        "validate_every": 0,
+        "save_every": 0,
+        "log_every": 50,
     }
     data: dict[str, Any] = {
-        "languages": ["en", "de"], "train": pair("train"), "batch_tokens": arguments.batch_tokens, "max_length": 200,
+        "languages": ["en", "de"],
+        "train": pair("train"),
+        "batch_tokens": arguments.batch_tokens,
+        "max_length": 200,
     }
     if hours:
-        training |= {"max_minutes": 60 * hours, "validate_every": 500, "score_every": 1000, "save_every": 500,
-                     "keep_last": 10, "average_last": 10, "metric": "bleu"}
+        training |= {
+            "max_minutes": 60 * hours,
+            "validate_every": 500,
+            "score_every": 1000,
+            "save_every": 500,
+            "keep_last": 10,
+            "average_last": 10,
+            "metric": "bleu",
+        }
         data["dev"] = pair("val")
     return {
-        "out": str(out), "seed": arguments.seed, "data": data,
+        "out": str(out),
+        "seed": arguments.seed,
+        "data": data,
         "tokenizer": {"kind": "bpe", "vocab_size": arguments.vocab, "joint": True},
         "model": {
-            "preset": "tiny", "d_model": SIZE["d_model"], "d_ff": SIZE["d_ff"], "encoder_layers": SIZE["layers"],
-            "decoder_layers": SIZE["layers"], "attention": {"heads": SIZE["heads"]}, "dropout": arguments.dropout,
+            "preset": "tiny",
+            "d_model": SIZE["d_model"],
+            "d_ff": SIZE["d_ff"],
+            "encoder_layers": SIZE["layers"],
+            "decoder_layers": SIZE["layers"],
+            "attention": {"heads": SIZE["heads"]},
+            "dropout": arguments.dropout,
         },
         "training": training,
     }
@@ -75,13 +98,18 @@ def train_ours(table_: dict[str, Any], out: Path) -> dict[str, Any]:
     out.mkdir(parents=True, exist_ok=True)
     path = out.with_name(out.name + ".toml")
     path.write_text(tomli_w.dumps(table_), "utf-8")
-    subprocess.run([sys.executable, "-m", "clearhead.cli.main", "train", str(path)], check=True)
+    subprocess.run([sys.executable, "-m", "clearhead", "train", str(path)], check=True)
     from clearhead.bundle.bundle import read_info
     from clearhead.bundle.resolve import steps
 
     done = read_info(steps(out)[-1][1]).training
-    return {"updates": done["updates"], "seconds": 60 * done["minutes"], "target_tokens": done["tokens"],
-            "source_tokens": done["source_tokens"], "precision": done["precision"]}
+    return {
+        "updates": done["updates"],
+        "seconds": 60 * done["minutes"],
+        "target_tokens": done["tokens"],
+        "source_tokens": done["source_tokens"],
+        "precision": done["precision"],
+    }
 
 
 def test_ours(run: Path, sources: list[str], arguments: Any) -> tuple[list[str], float]:
@@ -115,14 +143,25 @@ def race_joey(arguments: Any, run: Path, folder: Path, ours: dict[str, Any]) -> 
     joeynmt_peer.write_pieces(folder / "vocabulary.txt", ([name] for name in names[4:]))
     budget = joeynmt_peer.equal_budget(lengths, ours["target_tokens"] / ours["updates"])
     plan = JoeyPlan(
-        updates=int(ours["updates"]), batch_tokens=budget, peak=arguments.peak, warmup=arguments.warmup,
-        dropout=arguments.dropout, smoothing=0.1, norm=arguments.joey_norm, beam=arguments.beam, alpha=arguments.alpha,
-        threads=arguments.threads, seed=arguments.seed, **SIZE,
+        updates=int(ours["updates"]),
+        batch_tokens=budget,
+        peak=arguments.peak,
+        warmup=arguments.warmup,
+        dropout=arguments.dropout,
+        smoothing=0.1,
+        norm=arguments.joey_norm,
+        beam=arguments.beam,
+        alpha=arguments.alpha,
+        threads=arguments.threads,
+        seed=arguments.seed,
+        **SIZE,
     )
     training = joeynmt_peer.train(plan, folder)
     outputs, seconds = joeynmt_peer.translate(plan, folder)
     ids = {name: index for index, name in enumerate(names)}
-    texts = [tokenizer.decode([ids[piece] for piece in pieces if piece in ids and ids[piece] > 1]) for pieces in outputs]
+    texts = [
+        tokenizer.decode([ids[piece] for piece in pieces if piece in ids and ids[piece] > 1]) for pieces in outputs
+    ]
     return texts, seconds, training
 
 
@@ -138,8 +177,16 @@ def planned_updates(arguments: Any, scratch: Path) -> int:
 
 def row(name: str, scores: Any, training: dict[str, Any], seconds: float) -> list[str]:
     rate = training["target_tokens"] / training["seconds"]
-    return [name, f"{scores.bleu.value:.2f}", f"{scores.chrf.value:.2f}", str(training["updates"]),
-            f"{training['seconds'] / 60:.1f}", f"{training['target_tokens'] / 1e6:.2f} M", f"{rate:.0f}", f"{seconds:.1f}"]
+    return [
+        name,
+        f"{scores.bleu.value:.2f}",
+        f"{scores.chrf.value:.2f}",
+        str(training["updates"]),
+        f"{training['seconds'] / 60:.1f}",
+        f"{training['target_tokens'] / 1e6:.2f} M",
+        f"{rate:.0f}",
+        f"{seconds:.1f}",
+    ]
 
 
 def main() -> None:
@@ -161,8 +208,10 @@ def main() -> None:
     parser.add_argument("--without-joeynmt", action="store_true")
     arguments = parser.parse_args()
     if not (arguments.data / "train.en.xz").is_file():
-        print(f"{arguments.data}: the Multi30k corpus is not here, so there is nothing to measure. It is for research "
-              "use and does not come with clearhead; give its folder with --data.")
+        print(
+            f"{arguments.data}: the Multi30k corpus is not here, so there is nothing to measure. It is for research "
+            "use and does not come with clearhead; give its folder with --data."
+        )
         return
     why = "" if arguments.without_joeynmt or arguments.hours else joeynmt_peer.available()
     if why:
@@ -183,29 +232,44 @@ def main() -> None:
     if not arguments.hours:
         shutil.rmtree(out, ignore_errors=True)
     updates = 1_000_000 if arguments.hours else arguments.updates or planned_updates(arguments, arguments.out / "trial")
-    print(f"{updates} updates of about {arguments.batch_tokens} tokens, peak rate {arguments.peak:g} at {arguments.warmup}, "
-          f"dropout {arguments.dropout}, beam {arguments.beam}, alpha {arguments.alpha}", flush=True)
+    print(
+        f"{updates} updates of about {arguments.batch_tokens} tokens, peak rate {arguments.peak:g} at update "
+        f"{arguments.warmup}, dropout {arguments.dropout}, beam {arguments.beam}, alpha {arguments.alpha}",
+        flush=True,
+    )
 
     count = 20 if arguments.quick else None
     sources, references = (lines[:count] for lines in corpus(arguments.data, "test_2016_flickr"))
     ours = train_ours(recipe(arguments, out, updates=updates, hours=arguments.hours), out)
     texts, seconds = test_ours(out, sources, arguments)
     scores = score_corpus(texts, references, target_language="de")
-    result: dict[str, Any] = {"clearhead": {"bleu": scores.bleu.value, "chrf": scores.chrf.value, "training": ours,
-                                            "translation_seconds": seconds}}
+    result: dict[str, Any] = {
+        "clearhead": {
+            "bleu": scores.bleu.value,
+            "chrf": scores.chrf.value,
+            "training": ours,
+            "translation_seconds": seconds,
+        }
+    }
     rows = [row("clearhead", scores, ours, seconds)]
     (out / "test2016.de").write_text("\n".join(texts) + "\n", "utf-8")
     if not alone:
         texts, seconds, joey = race_joey(arguments, out, out.with_name(out.name + "-joeynmt"), ours)
         other = score_corpus(texts, references, target_language="de")
-        result["joeynmt"] = {"bleu": other.bleu.value, "chrf": other.chrf.value, "training": joey,
-                             "translation_seconds": seconds}
+        result["joeynmt"] = {
+            "bleu": other.bleu.value,
+            "chrf": other.chrf.value,
+            "training": joey,
+            "translation_seconds": seconds,
+        }
         rows.append(row("joeynmt 2.3.0", other, joey, seconds))
     columns = ["system", "BLEU", "chrF", "updates", "training min", "target tokens", "target tok/s", "translating s"]
     text = table(columns, rows) + f"\n\n{scores.bleu.signature}\n{scores.chrf.signature}"
     if not alone:
-        text += (f"\nours: {scores.bleu.value - other.bleu.value:+.2f} BLEU at equal updates, in "
-                 f"{ours['seconds'] / joey['seconds']:.2f} of the time")
+        text += (
+            f"\nours: {scores.bleu.value - other.bleu.value:+.2f} BLEU at equal updates, in "
+            f"{ours['seconds'] / joey['seconds']:.2f} of the time"
+        )
     print(text)
     if arguments.record:
         result |= {"signature": scores.bleu.signature, "arguments": {k: str(v) for k, v in vars(arguments).items()}}

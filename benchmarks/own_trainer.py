@@ -80,8 +80,14 @@ def bare_and_whole(
         start = time.perf_counter()
         handlers = [MetricsFile(folder / f"metrics-{next(runs)}.jsonl", config.log_every), Display(config.log_every)]
         trainer = Trainer(
-            model=model, objective=CrossEntropy(label_smoothing=0.1), stream=stream, optimizer=optimizer,
-            schedule=lambda number: 1e-4, config=config, compute=compute, handlers=handlers,
+            model=model,
+            objective=CrossEntropy(label_smoothing=0.1),
+            stream=stream,
+            optimizer=optimizer,
+            schedule=lambda number: 1e-4,
+            config=config,
+            compute=compute,
+            handlers=handlers,
         )
         trainer.run()
         return time.perf_counter() - start

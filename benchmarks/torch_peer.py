@@ -52,8 +52,12 @@ class TorchTransformer(nn.Module):
     def decode(self, prefix: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         causal = nn.Transformer.generate_square_subsequent_mask(prefix.shape[1], dtype=torch.bool)
         hidden: Tensor = self.transformer.decoder(
-            self.embed(prefix), memory, tgt_mask=causal, tgt_is_causal=True,
-            tgt_key_padding_mask=prefix == PAD, memory_key_padding_mask=source == PAD,
+            self.embed(prefix),
+            memory,
+            tgt_mask=causal,
+            tgt_is_causal=True,
+            tgt_key_padding_mask=prefix == PAD,
+            memory_key_padding_mask=source == PAD,
         )
         return hidden
 
@@ -90,7 +94,9 @@ def step(
 
 
 @torch.no_grad()
-def greedy(model: TorchTransformer, sources: Sequence[Sequence[int]], *, batch: int = 64, extra: int = 50) -> list[list[int]]:
+def greedy(
+    model: TorchTransformer, sources: Sequence[Sequence[int]], *, batch: int = 64, extra: int = 50
+) -> list[list[int]]:
     """Greedy translations of `sources` (ids with EOS), in their order; the prefix is read anew at each step."""
     model.eval()
     outputs: list[list[int]] = [[] for _ in sources]

@@ -118,11 +118,14 @@ def measure(arguments: Any, size: dict[str, int], batches: list[Pairs]) -> tuple
     for side in sides:
         to_fp32 = ratios(side, by_name["torch fp32"])
         twin = by_name[f"torch {side.name.split()[1]}"]
-        rows.append([
-            side.name, f"{side.rate:.0f}",
-            f"{to_fp32['median']:.2f} ({to_fp32['low']:.2f}–{to_fp32['high']:.2f})",
-            f"{ratios(side, twin)['median']:.2f}",
-        ])
+        rows.append(
+            [
+                side.name,
+                f"{side.rate:.0f}",
+                f"{to_fp32['median']:.2f} ({to_fp32['low']:.2f}–{to_fp32['high']:.2f})",
+                f"{ratios(side, twin)['median']:.2f}",
+            ]
+        )
         result[side.name] = {"seconds": side.seconds, "rate": side.rate, "over torch fp32": to_fp32}
     return result, table(["side", unit, "× torch fp32", "× torch, same precision"], rows)
 
@@ -172,8 +175,9 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=1024, help="padded tokens of a batch, each side")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bf16", choices=["auto", "on", "off"], default="auto")
-    parser.add_argument("--allocator", choices=["default", "tuned", "both"], default="default",
-                        help="glibc thresholds of all sides")
+    parser.add_argument(
+        "--allocator", choices=["default", "tuned", "both"], default="default", help="glibc thresholds of all sides"
+    )
     parser.add_argument("--only-torch", action="store_true", help="the rival alone")
     parser.add_argument("--no-trainer", action="store_true", help="leave out the whole trainer")
     parser.add_argument("--child", default="", help="(internal) write the result of one allocator setting here")
@@ -198,10 +202,16 @@ def main() -> None:
         Path(arguments.child).write_text(json.dumps({"result": parts, "text": text}), "utf-8")
         return
 
+    if not arguments.only_torch:
+        import clearhead.nn.linear  # noqa: F401 (the header names its way of multiplying)
+
     facts = header(arguments.threads)
     print_header("Training, forward + backward + Adam", facts)
-    print(f"size {size}, {arguments.batches} batches of {arguments.batch_tokens} tokens a side, dropout 0.1, "
-          "label smoothing 0.1", flush=True)
+    print(
+        f"size {size}, {arguments.batches} batches of {arguments.batch_tokens} tokens a side, dropout 0.1, "
+        "label smoothing 0.1",
+        flush=True,
+    )
     results, texts = {}, []
     for allocator in ("default", "tuned") if arguments.allocator == "both" else (arguments.allocator,):
         results[allocator], text = run_child(sys.argv[1:], allocator)

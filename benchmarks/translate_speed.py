@@ -55,13 +55,26 @@ def marian(size: dict[str, int], seed: int) -> Any:
 
     torch.manual_seed(seed)
     config = MarianConfig(
-        vocab_size=size["vocab"], d_model=size["d_model"], max_position_embeddings=512,
-        encoder_layers=size["layers"], decoder_layers=size["layers"],
-        encoder_attention_heads=size["heads"], decoder_attention_heads=size["heads"],
-        encoder_ffn_dim=size["d_ff"], decoder_ffn_dim=size["d_ff"],
-        activation_function="relu", dropout=0.1, scale_embedding=True, share_encoder_decoder_embeddings=True,
-        pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=BOS,
-        forced_eos_token_id=None, num_beams=1, tie_word_embeddings=True,
+        vocab_size=size["vocab"],
+        d_model=size["d_model"],
+        max_position_embeddings=512,
+        encoder_layers=size["layers"],
+        decoder_layers=size["layers"],
+        encoder_attention_heads=size["heads"],
+        decoder_attention_heads=size["heads"],
+        encoder_ffn_dim=size["d_ff"],
+        decoder_ffn_dim=size["d_ff"],
+        activation_function="relu",
+        dropout=0.1,
+        scale_embedding=True,
+        share_encoder_decoder_embeddings=True,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        forced_eos_token_id=None,
+        num_beams=1,
+        tie_word_embeddings=True,
     )
     return MarianMTModel(config).eval()
 
@@ -79,8 +92,14 @@ def transformers_side(model: Any, batches: Batches, beam: int) -> Callable[[], f
                 for row, sentence in enumerate(batch):
                     ids[row, : len(sentence) + 1] = torch.tensor([*sentence, EOS])
                 output = model.generate(
-                    input_ids=ids, attention_mask=(ids != PAD).long(), num_beams=beam, do_sample=False,
-                    min_new_tokens=length, max_new_tokens=length, bad_words_ids=[[PAD], [EOS]], length_penalty=0.6,
+                    input_ids=ids,
+                    attention_mask=(ids != PAD).long(),
+                    num_beams=beam,
+                    do_sample=False,
+                    min_new_tokens=length,
+                    max_new_tokens=length,
+                    bad_words_ids=[[PAD], [EOS]],
+                    length_penalty=0.6,
                 )
                 if output.shape[1] != length + 1:
                     raise SystemExit(f"transformers wrote {output.shape[1] - 1} tokens, not {length}")
@@ -121,10 +140,21 @@ def ctranslate2_side(
         waiting = []
         # Longest first, so that two workers end together.
         for batch, length in sorted(zip(tokens, lengths(batches), strict=True), key=lambda item: -item[1]):
-            waiting.append((length, translator.translate_batch(
-                batch, beam_size=beam, min_decoding_length=length, max_decoding_length=length, asynchronous=True,
-                max_batch_size=0, length_penalty=0.6, suppress_sequences=[["<pad>"]],
-            )))
+            waiting.append(
+                (
+                    length,
+                    translator.translate_batch(
+                        batch,
+                        beam_size=beam,
+                        min_decoding_length=length,
+                        max_decoding_length=length,
+                        asynchronous=True,
+                        max_batch_size=0,
+                        length_penalty=0.6,
+                        suppress_sequences=[["<pad>"]],
+                    ),
+                )
+            )
         for length, results in waiting:
             for result in results:
                 written = len(result.result().hypotheses[0])
@@ -182,6 +212,9 @@ def main() -> None:
 
     import torch
 
+    if "clearhead" not in arguments.without:
+        import clearhead.nn.linear  # noqa: F401 (the header names its way of multiplying)
+
     torch.set_num_threads(arguments.threads)
     batches = sentences(arguments.batches, arguments.batch_tokens, size["vocab"], arguments.seed)
     work = float(sum(len(batch) * length for batch, length in zip(batches, lengths(batches), strict=True)))
@@ -201,10 +234,12 @@ def main() -> None:
         if "transformers" not in arguments.without:
             sides.append(Side("transformers", transformers_side(model, batches, arguments.beam), work, unit))
         if "ctranslate2" not in arguments.without:
-            for name, workers, threads in dict.fromkeys([
-                (f"ctranslate2 {arguments.threads}x1", arguments.threads, 1),
-                (f"ctranslate2 1x{arguments.threads}", 1, arguments.threads),
-            ]):
+            for name, workers, threads in dict.fromkeys(
+                [
+                    (f"ctranslate2 {arguments.threads}x1", arguments.threads, 1),
+                    (f"ctranslate2 1x{arguments.threads}", 1, arguments.threads),
+                ]
+            ):
                 run = ctranslate2_side(
                     model, size, batches, arguments.beam, workers=workers, threads=threads, folder=Path(scratch) / "ct2"
                 )
@@ -217,15 +252,21 @@ def main() -> None:
     for side in sides:
         ratio = ratios(first, side)
         compared[side.name] = ratio
-        rows.append([
-            side.name, f"{side.median:.2f}", f"{side.rate:.0f}",
-            f"{ratio['median']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f})",
-        ])
+        rows.append(
+            [
+                side.name,
+                f"{side.median:.2f}",
+                f"{side.rate:.0f}",
+                f"{ratio['median']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f})",
+            ]
+        )
     text = table(["side", "seconds", unit, f"{first.name} is × as fast"], rows)
     print(text)
     if arguments.record:
         result = {
-            "size": size, "beam": arguments.beam, "target_tokens": work,
+            "size": size,
+            "beam": arguments.beam,
+            "target_tokens": work,
             "sides": {side.name: {"seconds": side.seconds, "rate": side.rate} for side in sides},
             f"{first.name} over": compared,
         }

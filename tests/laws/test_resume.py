@@ -33,7 +33,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """120 pairs: an epoch is about 15 batches, so 24 updates of 2 or 3 batches cross several ends of an epoch."""
     directory = tmp_path_factory.mktemp("corpus")
     draw = random.Random(7)
-    words = "red green blue door window lamp light garden kitchen open close turn".split()
+    words = ["red", "green", "blue", "door", "window", "lamp", "light", "garden", "kitchen", "open", "close", "turn"]
     for name, size in (("train", 120), ("dev", 10)):
         lines = [[draw.choice(words) for _ in range(draw.randint(1, 8))] for _ in range(size)]
         (directory / f"{name}.en").write_text("".join(" ".join(line) + "\n" for line in lines))
@@ -149,7 +149,7 @@ def test_stopped_and_resumed(corpus: Path, tmp_path: Path, whole: dict[str, Any]
 def test_killed_and_resumed(corpus: Path, tmp_path: Path, whole: dict[str, Any], accumulate: int) -> None:
     """SIGKILL inside update 15: after the metrics of update 14, and after a checkpoint before that."""
     reference = whole if accumulate == 3 else fingerprint(train(corpus, tmp_path / "whole", accumulate=accumulate))
-    driver = f"""
+    driver = """
 import json, os, signal, sys
 from clearhead.recipes import train as recipe
 from clearhead.recipes.run_config import compose

@@ -73,9 +73,7 @@ def same(found: Sequence[Hypothesis], expected: Sequence[Hypothesis], tolerance:
 
 def wide_beam_is_brute_force(model: Model, penalty: Penalty, alpha: float) -> bool:
     longest = 4
-    config = DecodingConfig(
-        beam=WIDE, n_best=9, penalty=penalty, alpha=alpha, max_length=longest, max_length_extra=9
-    )
+    config = DecodingConfig(beam=WIDE, n_best=9, penalty=penalty, alpha=alpha, max_length=longest, max_length_extra=9)
     found = search(model, batch(), config)
     return all(
         same(each, enumerate_all(model, source, config, longest)[:9])
@@ -305,7 +303,9 @@ def stops_without_loss(monkeypatch: pytest.MonkeyPatch, penalty: Penalty, alpha:
     )
 
 
-@pytest.mark.parametrize(("penalty", "alpha"), [("gnmt", 0.6), ("gnmt", 1.5), ("length", 1.0), ("gnmt", -0.7), ("none", 0.0)])
+@pytest.mark.parametrize(
+    ("penalty", "alpha"), [("gnmt", 0.6), ("gnmt", 1.5), ("length", 1.0), ("gnmt", -0.7), ("none", 0.0)]
+)
 @pytest.mark.parametrize("n_best", [1, 4])
 def test_stopping_loses_nothing(monkeypatch: pytest.MonkeyPatch, penalty: Penalty, alpha: float, n_best: int) -> None:
     assert stops_without_loss(monkeypatch, penalty, alpha, n_best)

@@ -13,7 +13,7 @@ TEXT = "Text"
 RUN = "Run"
 
 
-def train(
+def train(  # noqa: PLR0913, PLR0917 (one parameter an option)
     recipe: Annotated[Path | None, typer.Argument(help="A recipe (TOML). Flags and --set change it.")] = None,
     source: Annotated[str | None, typer.Option(help="Source text to train on.", rich_help_panel=TEXT)] = None,
     target: Annotated[str | None, typer.Option(help="Its translation, line by line.", rich_help_panel=TEXT)] = None,
@@ -50,7 +50,7 @@ def train(
     development = _flags(dev_source, dev_target, dev_tsv, "dev")
     data: dict[str, Any] = flags | development
     if languages is not None:
-        data["languages"] = [code.strip() for code in languages.replace("-", "-").split(",")]
+        data["languages"] = [code.strip() for code in languages.split(",")]
     table: dict[str, Any] = {"data": data} if data else {}
     if preset is not None:
         table["model"] = {"preset": preset}

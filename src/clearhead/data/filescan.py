@@ -13,7 +13,7 @@ from typing import Any
 
 import zstandard
 
-from clearhead.formats.lines import _open as open_bytes
+from clearhead.formats.lines import open_bytes
 
 __all__ = ["FileFacts", "Sightings", "scan_lines"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -86,11 +87,10 @@ class EnsembleDecoder(nn.Module):
 
     def project(self, hidden: Tensor, vocabulary: Tensor | None = None) -> Tensor:
         parts = hidden.split(self._widths, -1)
-        logs = [
-            decoder.project(part, vocabulary).log_softmax(-1)
-            for decoder, part in zip(self._decoders, parts, strict=True)
-        ]
-        return torch.stack(logs).logsumexp(0) - torch.tensor(len(logs), dtype=logs[0].dtype).log()
+        logs = [decoder.project(part).log_softmax(-1) for decoder, part in zip(self._decoders, parts, strict=True)]
+        mean = torch.stack(logs).logsumexp(0) - math.log(len(logs))
+        # Chosen after the mean: members that were normalised over the choice alone would vote with other weights.
+        return mean if vocabulary is None else mean.index_select(-1, vocabulary)
 
 
 def ensemble(models: Sequence[Seq2Seq]) -> Seq2Seq:

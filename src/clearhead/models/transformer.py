@@ -77,7 +77,7 @@ class TransformerEncoder(nn.Module):
         mask = source.mask
         positions = torch.arange(source.ids.shape[1], device=source.ids.device).expand_as(source.ids)
         visibility = Visibility.of_keys(mask)
-        x = self.input(source.ids, positions)
+        x = self.input(source.ids, positions.masked_fill(~mask, 0))  # padding needs no place of its own
         for layer in self.layers:
             x = layer(x, visibility)
         x = self.norm(x)
@@ -186,10 +186,11 @@ class TransformerDecoder(nn.Module):
         """Hidden states of `tokens` read after the past in `state` (see `protocols.Decoder`)."""
         steps = torch.arange(tokens.ids.shape[1], device=tokens.ids.device)
         positions = state.positions[:, None] + steps  # [R, T]
-        key_positions = torch.cat([state.key_positions, positions.masked_fill(~tokens.mask, HIDDEN)], 1)
+        padding = ~tokens.mask
+        key_positions = torch.cat([state.key_positions, positions.masked_fill(padding, HIDDEN)], 1)
         visible = Visibility.causal(positions, key_positions)
         visible_source = Visibility.of_keys(state.source_mask)
-        x = self.input(tokens.ids, positions)
+        x = self.input(tokens.ids, positions.masked_fill(padding, 0))
         layers = []
         for layer, past, source in zip(self.layers, state.layers, state.sources, strict=True):
             x, grown = layer(x, past, source, visible, visible_source)

@@ -26,9 +26,7 @@ class _Dropout16(torch.autograd.Function):
         return (x * keep).mul_(ctx.scale)  # type: ignore[attr-defined]
 
     @staticmethod
-    def backward(
-        ctx: torch.autograd.function.FunctionCtx, grad: Tensor
-    ) -> tuple[Tensor, None]:
+    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> tuple[Tensor, None]:
         (keep,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return (grad * keep).mul_(ctx.scale), None  # type: ignore[attr-defined]
 
@@ -48,7 +46,7 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.rate)
-        return _Dropout16.apply(x, round(self.rate * _STEPS))
+        return _Dropout16.apply(x, min(round(self.rate * _STEPS), _STEPS - 1))
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"

@@ -91,11 +91,13 @@ class _OneDNNLinear(torch.autograd.Function):
         x, weight = ctx.saved_tensors  # type: ignore[attr-defined]
         wants_x, wants_weight, wants_bias = ctx.needs_input_grad  # type: ignore[attr-defined]
         path = linear_path()
+        once = not torch.is_grad_enabled()  # autograd cannot see through oneDNN to a second derivative
         grad_x = grad_weight = None
         if wants_x:
-            grad_x = _onednn(grad, weight.t(), None) if path.grad_input == "onednn" else grad @ weight
+            grad_x = _onednn(grad, weight.t(), None) if once and path.grad_input == "onednn" else grad @ weight
         if wants_weight:
-            grad_weight = _onednn(grad.t(), x.t(), None) if path.grad_weight == "onednn" else grad.t() @ x
+            fast = once and path.grad_weight == "onednn"
+            grad_weight = _onednn(grad.t(), x.t(), None) if fast else grad.t() @ x
         return grad_x, grad_weight, grad.sum(0) if wants_bias else None
 
 
@@ -116,7 +118,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not _takes_onednn(x, weight):
         return F.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
-    if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
+    learnt = any(part is not None and part.requires_grad for part in (x, weight, bias))
+    if torch.is_grad_enabled() and learnt:
         product = _OneDNNLinear.apply(rows, weight, bias)
     else:
         product = _onednn(rows, weight, bias)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -33,9 +34,9 @@ class Padded:
         [[5, 6], [7, 0]]
         """
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        ids = torch.full((len(rows), int(lengths.max()) if rows else 0), PAD, dtype=torch.int64)
-        for row, tokens in enumerate(rows):
-            ids[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.int64)
+        width = int(lengths.max()) if rows else 0
+        ids = torch.full((len(rows), width), PAD, dtype=torch.int64)
+        ids[torch.arange(width) < lengths[:, None]] = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.int64)
         return cls(ids.to(device), lengths.to(device))
 
     @classmethod

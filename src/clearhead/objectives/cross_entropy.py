@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from clearhead.nn.padding import Padded
 from clearhead.objectives.loss import Loss
@@ -34,33 +35,36 @@ class PrefixModel(Protocol):
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """loss = lse(z) − (1 − ε − a)·z_y − a·Σz with a = ε/(V − 1), whose gradient is softmax(z) − q.
 
-    One softmax serves the loss, the unsmoothed NLL and the gradient; autograd would keep three tensors of N·V.
+    One softmax serves the loss, the unsmoothed NLL and the gradient; autograd would keep three tensors of N·V and
+    take the exponential twice. lse(z) = z_max − log p_max costs no further pass and cannot underflow.
     """
 
     @staticmethod
     def forward(
         ctx: torch.autograd.function.FunctionCtx, logits: Tensor, gold: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        size = logits.shape[-1]
-        other = smoothing / (size - 1)
-        log_probabilities = torch.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
-        nll = -log_probabilities.gather(-1, gold[:, None]).squeeze(-1)
-        loss = nll if smoothing == 0.0 else (1.0 - smoothing - other) * nll - other * log_probabilities.sum(-1)
-        ctx.save_for_backward(log_probabilities, gold)
+        exact = torch.promote_types(logits.dtype, torch.float32)
+        probabilities = torch.softmax(logits, -1, dtype=exact)
+        largest, where = probabilities.max(-1, keepdim=True)
+        normaliser = (logits.gather(-1, where).to(exact) - largest.log()).squeeze(-1)
+        label = logits.gather(-1, gold[:, None]).squeeze(-1).to(exact)
+        loss = nll = normaliser - label
+        if smoothing:
+            other = smoothing / (logits.shape[-1] - 1)
+            loss = normaliser - (1.0 - smoothing - other) * label - other * logits.sum(-1, dtype=exact)
+        ctx.save_for_backward(probabilities, gold)
         ctx.smoothing, ctx.dtype = smoothing, logits.dtype  # type: ignore[attr-defined]
-        ctx.mark_non_differentiable(nll)
         return loss.sum(), nll.detach().sum()
 
     @staticmethod
-    def backward(
+    @once_differentiable
+    def backward(  # type: ignore[override]
         ctx: torch.autograd.function.FunctionCtx, grad: Tensor, _: Tensor
     ) -> tuple[Tensor, None, None]:
-        log_probabilities, gold = ctx.saved_tensors  # type: ignore[attr-defined]
+        probabilities, gold = ctx.saved_tensors  # type: ignore[attr-defined]
         smoothing = ctx.smoothing  # type: ignore[attr-defined]
-        other = smoothing / (log_probabilities.shape[-1] - 1)
-        difference = log_probabilities.exp()
-        if smoothing:
-            difference -= other
+        other = smoothing / (probabilities.shape[-1] - 1)
+        difference = probabilities - other
         difference.scatter_add_(
             -1, gold[:, None], torch.full_like(gold[:, None], other + smoothing - 1.0, dtype=difference.dtype)
         )

@@ -68,6 +68,12 @@ def compose(
     if missing:
         raise ConfigError(f"{where}: missing {'; '.join(missing)}")
     config = structure(RunConfig, merged, where=where)
+    if config.data.dev is None:
+        for key, value in (("patience", config.training.patience), ("score_every", config.training.score_every)):
+            if value:
+                raise ConfigError(
+                    f"{where}: training.{key} needs a development set (data.dev; --dev-source and --dev-target)"
+                )
     if config.init is None:
         resolve_model(config.model, config.tokenizer.vocab_size, config.tokenizer.vocab_size, config.tokenizer.joint)
     elif "preset" in config.model:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from clearhead.base.errors import BundleError, ConfigError, DecodingError
+from clearhead.base.errors import BundleError, DecodingError
 from clearhead.bundle.bundle import Bundle, Weights, load_bundle
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.penalties import formula
@@ -39,20 +39,13 @@ def load(
     paths = [path] if isinstance(path, str | Path) else list(path)
     if not paths:
         raise BundleError("no bundle given: name at least one")
-    chosen = _device(device)
+    chosen = choose_device("auto" if device is None else str(device))
     bundles = [load_bundle(each, weights=weights, device=chosen) for each in paths]
     first = bundles[0]
     for other in bundles[1:]:
         _check_ensemble(first, other)
     model = first.model if len(bundles) == 1 else ensemble([each.model for each in bundles])
     return Translator(model, first.tokenizers, first.languages)
-
-
-def _device(device: str | torch.device | None) -> torch.device:
-    try:
-        return choose_device("auto" if device is None else str(device))
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("training.device", "device")) from None
 
 
 def _check_ensemble(first: Bundle, other: Bundle) -> None:

@@ -148,7 +148,7 @@ def restore_random(state: Mapping[str, Any], device: torch.device) -> None:
         np.random.set_state(("MT19937", np.array(key, dtype=np.uint32), position, has_gauss, cached))
         if device.type == "cuda" and "cuda" in state:
             torch.cuda.set_rng_state(_decoded(state["cuda"]), device)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise TrainingError(f"the checkpoint's random state cannot be restored ({error})") from None
 
 

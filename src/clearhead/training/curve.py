@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,19 @@ __all__ = ["LearningCurve", "draw_curve"]
 
 INK, FAINT = "#1f2933", "#d5dbe1"
 SPARING = 50
+CJK_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "PingFang SC",
+    "SimHei",
+)
 TRAIN, DEV, BLEU, CHRF = "#9fb3c8", "#0b69a3", "#c2410c", "#6d28d9"
 
 
 class LearningCurve(Handler):
-    """Redraws the PNG after validations and at the end, at no more than 2 % of the time. Without matplotlib it says so once and does nothing."""
+    """Redraws the PNG after validations and at the end, in at most 2 % of the time; without matplotlib it says so once."""
 
     name = "curve"
 
@@ -56,14 +65,28 @@ def draw_curve(metrics: Path, image: Path, title: str) -> None:
 
     Raises ImportError without matplotlib.
     """
+    import matplotlib as mpl
+    from matplotlib import font_manager
+
+    lines = read_metrics(metrics)
+    if not any("nll" in line or "dev_nll" in line for line in lines):
+        return
+    installed = set(font_manager.fontManager.get_font_names())
+    family = ["DejaVu Sans", *(font for font in CJK_FONTS if font in installed)]
+    temporary = image.with_name(f".{image.name}.drawing.png")
+    with mpl.rc_context({"font.family": family}), warnings.catch_warnings():
+        # A character of the run's name that no installed font has is drawn as a box; that is no reason to complain.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        _figure(lines, title).savefig(temporary)
+    temporary.replace(image)
+
+
+def _figure(lines: list[dict[str, Any]], title: str) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    lines = read_metrics(metrics)
     train = [line for line in lines if "nll" in line]
     dev = [line for line in lines if "dev_nll" in line]
-    if not train and not dev:
-        return
     scored = [line for line in dev if "dev_bleu" in line]
     figure = Figure(figsize=(10 if scored else 6.4, 4.2), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
@@ -74,9 +97,7 @@ def draw_curve(metrics: Path, image: Path, title: str) -> None:
         _draw_scores(axes[1], scored)
     for axis in axes:
         _furnish(axis, lines)
-    temporary = image.with_name(f".{image.name}.drawing.png")
-    figure.savefig(temporary)
-    temporary.replace(image)
+    return figure
 
 
 def _draw_nll(axis: Any, train: list[dict[str, Any]], dev: list[dict[str, Any]]) -> None:

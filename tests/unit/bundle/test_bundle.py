@@ -182,18 +182,3 @@ def test_nothing_there(tmp_path: Path) -> None:
         load_bundle(tmp_path / "absent")
     with pytest.raises(BundleError, match="neither a bundle"):
         load_bundle(tmp_path)
-
-
-def test_no_bundle_code_can_execute_a_file() -> None:
-    """No pickle, no eval, no torch.load anywhere that saved models pass through."""
-    import re
-
-    import clearhead
-
-    root = Path(clearhead.__file__).parent
-    for package in ("bundle", "training", "text", "config"):
-        for path in (root / package).rglob("*.py"):
-            found = re.search(
-                r"torch\.load|import pickle|(?<!\.)\beval\(|\bexec\(|yaml|allow_pickle=True", path.read_text()
-            )
-            assert found is None, (path, found)

@@ -77,9 +77,9 @@ def test_batches_hold_pairs_of_like_length():
     batches = list(BatchPlan(store, 1000, seed=0).epoch(0))
 
     def padded(groups) -> int:
-        return sum(len(g) * int(store.lengths("target")[g].max()) for g in groups)
+        return sum(len(g) * int(store.lengths(side)[g].max()) for g in groups for side in ("source", "target"))
 
-    true = int(store.lengths("target").sum())
+    true = int(store.lengths("source").sum() + store.lengths("target").sum())
     shuffled = np.random.default_rng(0).permutation(5000)
     cuts = np.cumsum([len(b) for b in batches])[:-1]
     assert padded(batches) < 1.05 * true

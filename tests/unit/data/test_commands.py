@@ -86,6 +86,13 @@ def test_unequal_files_are_refused_before_anything_is_written(corpus, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize("command", [["check"], ["split", "--out", "never-written"]])
+def test_standard_input_is_refused_because_a_corpus_is_read_twice(command):
+    result = call(*command, "-")
+    assert isinstance(result.exception, InputError)
+    assert "read twice" in str(result.exception)
+
+
 def test_check_prints_a_report_and_exits_2_on_errors(corpus, tmp_path):
     clean = call("check", *corpus)
     assert clean.exit_code == 0

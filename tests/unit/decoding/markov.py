@@ -20,9 +20,7 @@ class MarkovState:
         return MarkovState(self.sentences[index.reshape(-1)], self.positions[index.reshape(-1)])
 
     def join(self, other: "MarkovState") -> "MarkovState":
-        return MarkovState(
-            torch.cat([self.sentences, other.sentences]), torch.cat([self.positions, other.positions])
-        )
+        return MarkovState(torch.cat([self.sentences, other.sentences]), torch.cat([self.positions, other.positions]))
 
 
 class MarkovEncoder:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.base.errors import BundleError, TrainingError
@@ -92,6 +92,7 @@ def test_an_interruption_pushes_out_no_regular_checkpoint(tmp_path: Path) -> Non
     assert updates(tmp_path) == [20, 30, 33, 37]
 
 
+@settings(max_examples=40)
 @given(
     history=st.lists(st.sampled_from(["save", "damage newest", "damage oldest", "prune", "new best"]), max_size=14),
     keep_last=st.integers(1, 3),
