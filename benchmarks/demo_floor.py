@@ -63,7 +63,11 @@ def train_bare(
                 print(file=sys.stderr)
                 return model, {"updates": updates, "tokens": seen, "seconds": elapsed, "tokens/s": seen / elapsed}
             updates += 1
-            rate = arguments.peak * min(updates / arguments.warmup, (arguments.warmup / updates) ** 0.5)
+            warm = min(1.0, updates / arguments.warmup)
+            if arguments.schedule == "linear":
+                rate = arguments.peak * min(warm, 1 - elapsed / (60 * minutes))
+            else:
+                rate = arguments.peak * min(warm, (arguments.warmup / updates) ** 0.5)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             loss = step(
@@ -111,6 +115,12 @@ def main() -> None:
     )
     parser.add_argument("--peak", type=float, default=2e-3, help="the bare model's highest learning rate")
     parser.add_argument("--warmup", type=int, default=500, help="the bare model's warm-up updates")
+    parser.add_argument(
+        "--schedule",
+        choices=["noam", "linear"],
+        default="noam",
+        help="the bare model's rate: the paper's inverse square root, or down to zero in the time it has (stricter)",
+    )
     parser.add_argument("--bf16", choices=["auto", "on", "off"], default="auto")
     arguments = parser.parse_args()
 
@@ -197,6 +207,9 @@ def main() -> None:
         answer += f"\n{name}: {difference:+.2f} BLEU over the bare model"
     print(answer)
     if arguments.record:
+        result |= {
+            "bare model": {key: getattr(arguments, key) for key in ("schedule", "peak", "warmup", "batch_tokens")}
+        }
         result |= {"pair": arguments.pair, "split": arguments.split, "bf16": bf16, "signature": signature}
         record("demo_floor", facts, result, answer)
 

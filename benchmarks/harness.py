@@ -219,11 +219,13 @@ def length_buckets(count: int, batch_tokens: int, seed: int, *, mean: float = 25
     """
     rng = random.Random(seed)
     sigma = 0.55
-    pairs = []
-    while sum(max(pair) for pair in pairs) < 8 * count * batch_tokens:
+    pairs: list[tuple[int, int]] = []
+    drawn = 0
+    while drawn < 8 * count * batch_tokens:
         source = min(100, max(3, round(rng.lognormvariate(0, sigma) * mean * 2.718281828 ** (-sigma * sigma / 2))))
         target = min(100, max(3, round(source * rng.gauss(1.03, 0.15))))
         pairs.append((source, target))
+        drawn += max(source, target)
     pairs.sort(key=lambda pair: (max(pair), pair))
     batches: list[list[tuple[int, int]]] = [[]]
     for pair in pairs:

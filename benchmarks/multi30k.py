@@ -112,7 +112,7 @@ def train_ours(table_: dict[str, Any], out: Path) -> dict[str, Any]:
     }
 
 
-def test_ours(run: Path, sources: list[str], arguments: Any) -> tuple[list[str], float]:
+def translate_ours(run: Path, sources: list[str], arguments: Any) -> tuple[list[str], float]:
     """Translations of the test set and the seconds they took."""
     import clearhead
 
@@ -122,12 +122,11 @@ def test_ours(run: Path, sources: list[str], arguments: Any) -> tuple[list[str],
     return [one.text for one in found], time.perf_counter() - start
 
 
-def race_joey(arguments: Any, run: Path, folder: Path, ours: dict[str, Any]) -> tuple[list[str], float, dict[str, Any]]:
-    """joeynmt on the same pieces and updates: its translations as text, their seconds, its training."""
+def train_joey(arguments: Any, run: Path, folder: Path, ours: dict[str, Any]) -> tuple[JoeyPlan, dict[str, Any]]:
+    """joeynmt on the pieces of our run, for as many updates with as many tokens: its plan and its training."""
     from clearhead.bundle.bundle import load_bundle
 
-    tokenizers = load_bundle(run).tokenizers
-    tokenizer = tokenizers.target
+    tokenizer = load_bundle(run).tokenizers.target
     shutil.rmtree(folder, ignore_errors=True)
     lengths: list[tuple[int, int]] = []
     for name, split in (("train", "train"), ("dev", "val"), ("test", "test_2016_flickr")):
@@ -141,10 +140,9 @@ def race_joey(arguments: Any, run: Path, folder: Path, ours: dict[str, Any]) -> 
             joeynmt_peer.write_pieces(folder / f"{name}.{code}", (tokenizer.pieces(pair[position]) for pair in pairs))
     names = tokenizer.pieces(range(tokenizer.vocab_size))
     joeynmt_peer.write_pieces(folder / "vocabulary.txt", ([name] for name in names[4:]))
-    budget = joeynmt_peer.equal_budget(lengths, ours["target_tokens"] / ours["updates"])
     plan = JoeyPlan(
         updates=int(ours["updates"]),
-        batch_tokens=budget,
+        batch_tokens=joeynmt_peer.equal_budget(lengths, ours["target_tokens"] / ours["updates"]),
         peak=arguments.peak,
         warmup=arguments.warmup,
         dropout=arguments.dropout,
@@ -156,22 +154,27 @@ def race_joey(arguments: Any, run: Path, folder: Path, ours: dict[str, Any]) -> 
         seed=arguments.seed,
         **SIZE,
     )
-    training = joeynmt_peer.train(plan, folder)
+    return plan, joeynmt_peer.train(plan, folder)
+
+
+def translate_joey(plan: JoeyPlan, run: Path, folder: Path) -> tuple[list[str], float]:
+    """joeynmt's translations as text, put together by our tokenizer, and the seconds they took."""
+    from clearhead.bundle.bundle import load_bundle
+
+    tokenizer = load_bundle(run).tokenizers.target
+    ids = {name: index for index, name in enumerate(tokenizer.pieces(range(tokenizer.vocab_size))) if index > 3}
     outputs, seconds = joeynmt_peer.translate(plan, folder)
-    ids = {name: index for index, name in enumerate(names)}
-    texts = [
-        tokenizer.decode([ids[piece] for piece in pieces if piece in ids and ids[piece] > 1]) for pieces in outputs
-    ]
-    return texts, seconds, training
+    return [tokenizer.decode([ids[piece] for piece in pieces if piece in ids]) for pieces in outputs], seconds
 
 
 def planned_updates(arguments: Any, scratch: Path) -> int:
     """How many updates of both fit into --minutes, from a short trial of each side."""
     trial = 20
-    ours = train_ours(recipe(arguments, scratch / "trial", updates=trial), scratch / "trial")
-    _, _, joey = race_joey(arguments, scratch / "trial", scratch / "trial-joeynmt", ours)
+    shutil.rmtree(scratch, ignore_errors=True)
+    ours = train_ours(recipe(arguments, scratch, updates=trial), scratch)
+    _, joey = train_joey(arguments, scratch, scratch.with_name(scratch.name + "-joeynmt"), ours)
     each = (ours["seconds"] + joey["seconds"]) / trial
-    print(f"trial: ours {ours['seconds'] / trial:.2f} s an update, joeynmt {joey['seconds'] / trial:.2f} s")
+    print(f"trial: ours {ours['seconds'] / trial:.2f} s an update, joeynmt {joey['seconds'] / trial:.2f} s", flush=True)
     return max(50, int(0.93 * 60 * arguments.minutes / each) // 50 * 50)
 
 
@@ -231,7 +234,11 @@ def main() -> None:
         arguments.updates, arguments.batch_tokens, out = 10, 512, arguments.out / "multi30k-quick"
     if not arguments.hours:
         shutil.rmtree(out, ignore_errors=True)
-    updates = 1_000_000 if arguments.hours else arguments.updates or planned_updates(arguments, arguments.out / "trial")
+    updates = (
+        1_000_000
+        if arguments.hours
+        else arguments.updates or planned_updates(arguments, arguments.out / "multi30k-trial")
+    )
     print(
         f"{updates} updates of about {arguments.batch_tokens} tokens, peak rate {arguments.peak:g} at update "
         f"{arguments.warmup}, dropout {arguments.dropout}, beam {arguments.beam}, alpha {arguments.alpha}",
@@ -241,7 +248,7 @@ def main() -> None:
     count = 20 if arguments.quick else None
     sources, references = (lines[:count] for lines in corpus(arguments.data, "test_2016_flickr"))
     ours = train_ours(recipe(arguments, out, updates=updates, hours=arguments.hours), out)
-    texts, seconds = test_ours(out, sources, arguments)
+    texts, seconds = translate_ours(out, sources, arguments)
     scores = score_corpus(texts, references, target_language="de")
     result: dict[str, Any] = {
         "clearhead": {
@@ -254,7 +261,9 @@ def main() -> None:
     rows = [row("clearhead", scores, ours, seconds)]
     (out / "test2016.de").write_text("\n".join(texts) + "\n", "utf-8")
     if not alone:
-        texts, seconds, joey = race_joey(arguments, out, out.with_name(out.name + "-joeynmt"), ours)
+        folder = out.with_name(out.name + "-joeynmt")
+        plan, joey = train_joey(arguments, out, folder, ours)
+        texts, seconds = translate_joey(plan, out, folder)
         other = score_corpus(texts, references, target_language="de")
         result["joeynmt"] = {
             "bleu": other.bleu.value,

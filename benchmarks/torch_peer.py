@@ -31,6 +31,7 @@ class TorchTransformer(nn.Module):
         self.transformer = nn.Transformer(
             d_model, heads, layers, layers, d_ff, dropout, batch_first=True, norm_first=False
         )
+        self.transformer.encoder.use_nested_tensor = False  # a prototype that warns; training does not use it
         self.dropout = nn.Dropout(dropout)
         position = torch.arange(1024)[:, None]
         rate = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))

@@ -51,7 +51,7 @@ def batch(sources: Sequence[Sequence[int]] = SOURCES) -> Padded:
 
 
 def enumerate_all(model: Model, source: Sequence[int], config: DecodingConfig, longest: int) -> list[Hypothesis]:
-    """Every sequence of at most `longest` words, scored by one teacher-forced pass, ranked by the formula written out."""
+    """Every sequence of at most `longest` words, scored by one teacher-forced pass and the formula written out."""
     sequences = [words for length in range(longest + 1) for words in itertools.product(WORDS, repeat=length)]
     scored = []
     for each in force(model, batch([source] * len(sequences)), sequences):

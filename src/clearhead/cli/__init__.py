@@ -1,0 +1,3 @@
+"""The command line: it parses, calls a recipe and prints."""
+
+__all__: list[str] = []

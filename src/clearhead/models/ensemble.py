@@ -26,6 +26,7 @@ class EnsembleMemory(Memory):
 
     @classmethod
     def of(cls, members: tuple[Memory, ...]) -> EnsembleMemory:
+        """The memories of all members, the first standing for them where a plain `Memory` is read."""
         first = members[0]
         return cls(first.keys, first.values, first.mask, first.summary, first.layers, members)
 

@@ -15,7 +15,7 @@ __all__ = ["LAYER_NORM_EPSILON", "NormPlacement", "Residual"]
 NormPlacement = Literal["post", "pre"]
 
 LAYER_NORM_EPSILON = 1e-6
-"""Inside the root, with the biased variance (Ba et al. 2016, equation 4). The paper names none; this is tensor2tensor's."""
+"""Inside the root, with the biased variance (Ba et al. 2016, equation 4). The paper names none: tensor2tensor's."""
 
 
 class Residual(nn.Module):

@@ -58,7 +58,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(  # type: ignore[override]
+    def backward(
         ctx: torch.autograd.function.FunctionCtx, grad: Tensor, _: Tensor
     ) -> tuple[Tensor, None, None]:
         probabilities, gold = ctx.saved_tensors  # type: ignore[attr-defined]
@@ -81,7 +81,7 @@ def smoothed_cross_entropy(
     cannot reach zero, so the NLL is what perplexity is made of. Gradients flow through the first result only.
     """
     loss, nll = _SmoothedCrossEntropy.apply(logits, gold, smoothing)
-    return loss, nll
+    return loss, nll.detach()
 
 
 class CrossEntropy:

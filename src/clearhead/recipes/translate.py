@@ -34,7 +34,7 @@ def load(
     else the CPU. `weights`: "raw" as trained, "ema" their moving average, "auto" the average if there is one.
     Raises BundleError for what is missing, damaged or does not fit.
 
-    >>> load("runs/demo-en-de").translate(["Turn off the lights"])[0].text  # doctest: +SKIP
+    `load("runs/demo-en-de").translate(["Turn off the lights"])[0].text` is a translation.
     """
     paths = [path] if isinstance(path, str | Path) else list(path)
     if not paths:

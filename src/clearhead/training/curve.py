@@ -28,7 +28,7 @@ TRAIN, DEV, BLEU, CHRF = "#9fb3c8", "#0b69a3", "#c2410c", "#6d28d9"
 
 
 class LearningCurve(Handler):
-    """Redraws the PNG after validations and at the end, in at most 2 % of the time; without matplotlib it says so once."""
+    """Redraws the PNG after validations (in at most 2 % of the time) and at the end. Needs matplotlib, or says so."""
 
     name = "curve"
 

@@ -33,6 +33,18 @@ def test_many_equal_tokens_in_a_large_vocabulary() -> None:
     assert top_tokens(logits, 4)[1].tolist() == [[3, 4, 5, 6], [4321, 3, 4, 5], [3, 4, 5, 6]]
 
 
+@pytest.mark.parametrize("width", [3 + 64 * 12, 3 + 64 * 12 + 17, 3 + 64 * 40])
+@pytest.mark.parametrize("kinds", [3, 50, 10**6])
+def test_wide_rows_are_chosen_exactly(width: int, kinds: int) -> None:
+    """Searched by chunks; with 3 and 50 different values ties cross the cut and the chunks."""
+    generator = torch.Generator().manual_seed(width + kinds)
+    logits = torch.randint(kinds, (6, width), generator=generator).double()
+    logits[0, -1] = logits[1, 3] = kinds + 1.0  # the ends of the row
+    for count in (1, 2, 9):
+        found = top_tokens(logits, count)[1].tolist()
+        assert found == [by_sorting(row, count) for row in logits.tolist()]
+
+
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = torch.randn(7, 50, generator=torch.Generator().manual_seed(0))
     may_end = torch.tensor([True, False, True, False, True, True, True])
@@ -43,7 +55,8 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = top_tokens(logits, 5, may_end, must_end)
     assert all(torch.equal(one, two) for one, two in zip(whole, parts, strict=True))
     assert EOS not in whole[1][1].tolist() or whole[0][1][whole[1][1] == EOS].tolist() == [-math.inf]
-    assert whole[1][5, 0] == EOS and whole[0][5, 1:].tolist() == [-math.inf] * 4
+    assert whole[1][5, 0] == EOS
+    assert whole[0][5, 1:].tolist() == [-math.inf] * 4
 
 
 def test_reserved_tokens_are_never_chosen_nor_renormalised_away() -> None:

@@ -26,10 +26,13 @@ def test_a_file_is_scored_as_sacrebleu_does(tmp_path: Path) -> None:
     result = evaluate_file(write(tmp_path / "h", HYPOTHESES), write(tmp_path / "r", REFERENCES), "en")
     bleu, chrf = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]), sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES])
     assert (result.scores.bleu.value, result.scores.chrf.value) == pytest.approx((bleu.score, chrf.score))
-    assert "tok:13a" in str(result) and "nc:6" in str(result)
+    assert "tok:13a" in str(result)
+    assert "nc:6" in str(result)
     table = json.loads(result.as_json())
-    assert table["lines"] == 3 and table["target_language"] == "en"
-    assert table["bleu"]["value"] == pytest.approx(bleu.score) and "version" in table["bleu"]["signature"]
+    assert table["lines"] == 3
+    assert table["target_language"] == "en"
+    assert table["bleu"]["value"] == pytest.approx(bleu.score)
+    assert "version" in table["bleu"]["signature"]
 
 
 def test_the_language_decides_how_words_are_counted(tmp_path: Path) -> None:

@@ -32,15 +32,19 @@ def test_a_bundle_and_its_run_directory(tmp_path: Path) -> None:
     save_tiny(tmp_path / "run" / "checkpoints" / "step-00000003")
     table = describe(str(tmp_path / "run"), 5)
     assert table == describe(str(tmp_path / "run" / "checkpoints" / "step-00000003"), 5)
-    assert table["languages"] == ["en", "de"] and table["training"] == {"updates": 3}
+    assert table["languages"] == ["en", "de"]
+    assert table["training"] == {"updates": 3}
     assert table["parameters"]["total"] == sum(p.numel() for p in tiny_bundle().model.parameters())
     text = render(table)
-    assert "d_model = 16" in text and "updates = 3" in text and "torch = " in text
+    assert "d_model = 16" in text
+    assert "updates = 3" in text
+    assert "torch = " in text
 
 
 def test_a_preset() -> None:
     text = render(describe("base", 37000))
-    assert "63,045,632" in text and "vocab_size = 37000" in text
+    assert "63,045,632" in text
+    assert "vocab_size = 37000" in text
 
 
 def test_neither(tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def test_long_text_is_translated_in_pieces_and_nothing_of_it_is_lost(monkeypatch
     assert found[1].flags[0] == "split"
     assert "split" not in found[0].flags + found[2].flags
     parts = [each for each, _ in split_text(text, bundle.tokenizers.source, 20)]
-    assert len(parts) >= 3 and " ".join(parts) == text
+    assert len(parts) >= 3
+    assert " ".join(parts) == text
     assert sorted(seen) == sorted([*parts, "the cat", "mat"])
     alone = translator.translate(parts, **SHORT)
     assert found[1].text == " ".join(texts_of(alone))
@@ -161,7 +162,8 @@ def test_six_thousand_tokens_and_their_neighbours() -> None:
     text = "the cat sat. " * 1500
     assert len(translator.tokenizers.source.encode(text)) >= 6000
     found = translator.translate(["mat", text, "", "the cat"], beam=1, max_length=4)
-    assert found[1].text and "split" in found[1].flags
+    assert found[1].text
+    assert "split" in found[1].flags
     assert texts_of([found[0], found[3]]) == texts_of(translator.translate(["mat", "the cat"], beam=1, max_length=4))
 
 
@@ -170,7 +172,8 @@ def test_learnt_positions_bound_both_sides() -> None:
     assert translator.max_source_length == 15
     text = "the cat Anna sat on the mat. Really, it did! the cat Bert sat on the mat."
     found = translator.translate([text, "the cat"])
-    assert "split" in found[0].flags and not {"failed"} & {*found[0].flags, *found[1].flags}
+    assert "split" in found[0].flags
+    assert not {"failed"} & {*found[0].flags, *found[1].flags}
     assert all(len(each.tokens) <= 15 for each in translator.translate(["the cat"], n_best=4)[0].alternatives)
 
 
@@ -202,14 +205,17 @@ def test_one_bad_line_takes_no_other_with_it(caplog: pytest.LogCaptureFixture) -
     assert texts_of(found) == texts_of(sound)
     assert "text 4 failed: RuntimeError: I will not read that" in caplog.text
     scored = translator.score(["the cat", "\u0001"], ["die Katze", "x"])
-    assert scored[0].flags == () and scored[1].flags == ("failed",) and math.isnan(scored[1].log_prob)
+    assert scored[0].flags == ()
+    assert scored[1].flags == ("failed",)
+    assert math.isnan(scored[1].log_prob)
 
 
 def test_a_lone_surrogate_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
     translator = tiny_translator()
     found = translator.translate(["mat", "\ud800", "the cat"], **SHORT)
     assert [each.flags for each in found][1] == ("failed",)
-    assert "text 2" in caplog.text and "surrogate" in caplog.text
+    assert "text 2" in caplog.text
+    assert "surrogate" in caplog.text
     assert texts_of([found[0], found[2]]) == texts_of(translator.translate(["mat", "the cat"], **SHORT))
 
 
@@ -281,7 +287,9 @@ def test_samples_belong_to_the_seed_and_the_number_of_the_text() -> None:
 def test_progress_ends_at_the_number_of_texts() -> None:
     seen: list[int] = []
     tiny_translator().translate(TEXTS, progress=seen.append, batch_tokens=200, **SHORT)
-    assert seen == sorted(seen) and len(seen) > 1 and seen[-1] == len(TEXTS)
+    assert seen == sorted(seen)
+    assert len(seen) > 1
+    assert seen[-1] == len(TEXTS)
 
 
 def test_threads_may_share_a_translator() -> None:
@@ -351,9 +359,8 @@ def test_json_lines_and_prefixes(tmp_path: Path) -> None:
     translate_file(translator, config, source, output, prefixes=tmp_path / "begin.txt", json_lines=True)
     tables = [json.loads(line) for line in output.read_text().splitlines()]
     assert [set(table) for table in tables][0] == {"text", "score", "tokens", "flags", "log_prob", "alternatives"}
-    assert tables[0]["text"].startswith("die") and tables[1] == json.loads(
-        as_json(clearhead.Translation("", 0.0, flags=("blank",)))
-    )
+    assert tables[0]["text"].startswith("die")
+    assert tables[1] == json.loads(as_json(clearhead.Translation("", 0.0, flags=("blank",))))
     (tmp_path / "begin.txt").write_text("die\n")
     with pytest.raises(DataError, match="3 lines but .* has 1"):
         translate_file(translator, config, source, output, prefixes=tmp_path / "begin.txt")
@@ -384,5 +391,8 @@ def test_memory_is_bounded_by_the_window() -> None:
 
 def test_the_header_names_the_formula() -> None:
     line = header(tiny_translator(), DecodingConfig(), "demo")
-    assert "demo: en→de" in line and "beam 4" in line and "((5 + |Y|) / 6)^0.6" in line and "source × 1 + 50" in line
+    assert "demo: en→de" in line
+    assert "beam 4" in line
+    assert "((5 + |Y|) / 6)^0.6" in line
+    assert "source × 1 + 50" in line
     assert "greedy" in header(tiny_translator(), DecodingConfig(beam=1), "demo")
