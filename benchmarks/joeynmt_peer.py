@@ -39,6 +39,7 @@ class JoeyPlan:
     norm: str
     beam: int
     alpha: float
+    max_output: int
     threads: int
     seed: int
 
@@ -123,7 +124,7 @@ def _config(plan: JoeyPlan, folder: Path, *, test: bool) -> dict[str, Any]:
             "beam_alpha": plan.alpha,
             "batch_size": 1024,
             "batch_type": "token",
-            "max_output_length": 100,
+            "max_output_length": plan.max_output,
             "eval_metrics": [],
             "load_model": str(folder / "model" / "latest.ckpt"),
         }

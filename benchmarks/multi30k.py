@@ -150,6 +150,7 @@ def train_joey(arguments: Any, run: Path, folder: Path, ours: dict[str, Any]) ->
         norm=arguments.joey_norm,
         beam=arguments.beam,
         alpha=arguments.alpha,
+        max_output=10 if arguments.quick else 100,
         threads=arguments.threads,
         seed=arguments.seed,
         **SIZE,

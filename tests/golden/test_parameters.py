@@ -19,7 +19,7 @@ from clearhead.models import build, count_parameters, presets
 GOLDEN = Path(__file__).with_name("parameters.txt")
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    "pre-norm": {"norm": "pre"},
+    "post-norm": {"norm": "post"},
     "attention-bias": {"attention": {"bias": True}},
     "grouped-heads": {"attention": {"kv_heads": 2}},
     "separate-embeddings": {"embeddings": "separate", "source_vocab_size": 900},

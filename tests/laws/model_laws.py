@@ -29,7 +29,14 @@ PREFIXES = [[2, 5, 6, 9], [2], [2, 7, 8, 9, 10, 4], [2, 10, 9]]
 
 def transformer(seed: int = 1, **overrides: Any) -> Seq2Seq:
     """Small, in float64, with weights far enough from their start that every part matters."""
-    small = {"d_model": 16, "d_ff": 24, "encoder_layers": 2, "decoder_layers": 2, "attention": {"heads": 4}}
+    small = {
+        "d_model": 16,
+        "d_ff": 24,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "attention": {"heads": 4},
+        "norm": "post",
+    }
     model = build(presets.tiny(VOCABULARY, **small | overrides), seed=seed).double().eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

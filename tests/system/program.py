@@ -21,7 +21,7 @@ from clearhead.cli.main import app
 
 __all__ = ["Ran", "clearhead", "disjoint", "process", "read", "settings", "train", "write"]
 
-WORDS = "ba be bi da de di ka ke ki ma me mi no nu".split()
+WORDS = ["ba", "be", "bi", "da", "de", "di", "ka", "ke", "ki", "ma", "me", "mi", "no", "nu"]
 
 
 @dataclass(frozen=True)

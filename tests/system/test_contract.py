@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,11 @@ def test_standard_output_carries_translations_only(bundle: Path) -> None:
 # --------------------------------------------------------------------------------------------------- files of all kinds
 
 PACKERS = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstandard.compress}
-UNPACKERS = {"gz": gzip.decompress, "xz": lzma.decompress, "zst": lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data)}
+UNPACKERS = {
+    "gz": gzip.decompress,
+    "xz": lzma.decompress,
+    "zst": lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data),
+}
 
 
 @pytest.mark.parametrize("kind", PACKERS)
@@ -184,12 +189,7 @@ def test_empty_and_too_long_pairs_are_dropped_together_counted_and_told(tmp_path
     assert f"{n + 1} of {n + 4} pairs kept, 3 dropped" in ran.log
     assert f"empty-target: 2 (line {n + 2}, {n + 4})" in ran.log
     assert f"too-long-source: 1 (line {n + 3})" in ran.log
-    assert f"{n + 1} of {n + 4} pairs kept" in (tmp_path / "a" / "train.log").read_text() or True
-    kept = [(s, t) for s, t in zip(source, target, strict=True) if t.strip() and s != LONG]
-    sides = [write(tmp_path / f"kept{side}", [pair[side] for pair in kept]) for side in (0, 1)]
-    table = json.loads(clearhead("info", tmp_path / "a", "--json").out)
-    assert table["training"]["pairs"] == len(kept) == n + 1
-    assert len(sides) == 2
+    assert json.loads(clearhead("info", tmp_path / "a", "--json").out)["training"]["pairs"] == n + 1
 
 
 def test_unequal_counts_are_refused_with_both(bundle: Path, tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_one_changed_byte_anywhere_in_a_bundle_is_found(bundle: Path, tmp_path: 
         shutil.rmtree(copy)
 
 
-def test_a_damaged_best_checkpoint_is_not_replaced_by_another_in_silence(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_passed_over_when_a_run_goes_on(tmp_path: Path) -> None:
     lines = corpus()
     text = write(tmp_path / "s", lines)
     clearhead(*few(tmp_path / "run", text, text, training__updates=4, training__save_every=2))
@@ -303,9 +303,9 @@ def test_one_trainer_a_directory(tmp_path: Path) -> None:
         try:
             while not ((run / "LOCK").is_file() and (run / "LOCK").read_text().endswith("\n")):
                 assert first.poll() is None, first.stderr and first.stderr.read()
+                time.sleep(0.05)
             second = clearhead(*arguments, code=2)
             assert f"{run}: in use by process {first.pid} on " in second.log
-            assert "in use by" in clearhead("train", "--out", run, *settings(training__updates=1), "--fresh", code=2).log if (run / "config.toml").exists() else True
             assert first.poll() is None
         finally:
             first.send_signal(signal.SIGKILL)

@@ -72,7 +72,9 @@ def test_the_demo_reports_and_is_not_done_twice(
     assert "runs/demo-en-de/curve.png" in out
     shown = [line for line in read(data / "strict" / "test.en") if f"│ {line} " in out]
     assert len(shown) >= 10  # a dozen, but for what a narrow column breaks in two
-    assert re.search(r"^  echo 'Turn off the lights in the kitchen' \| \S*clearhead translate runs/demo-en-de$", out, re.M)
+    assert re.search(
+        r"^  echo 'Turn off the lights in the kitchen' \| \S*clearhead translate runs/demo-en-de$", out, re.M
+    )
 
     kept = changes(data, run / "checkpoints", run / "cache")
     log = (run / "train.log").read_text()

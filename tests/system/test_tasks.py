@@ -43,7 +43,10 @@ def learn(task: str, where: Path, seed: int, updates: int) -> Learnt:
     (longer,) = disjoint(seed, (50,), (9, 10))
     files = {}
     for name, lines in (("train", training), ("test", held_out), ("long", longer)):
-        files[name] = write(where / f"{name}.src", lines), write(where / f"{name}.trg", [solution(task, x) for x in lines])
+        files[name] = (
+            write(where / f"{name}.src", lines),
+            write(where / f"{name}.trg", [solution(task, x) for x in lines]),
+        )
     values: dict[str, object] = {
         "seed": seed,
         "model__dropout": 0.0,
@@ -98,7 +101,9 @@ def test_evaluate_scores_what_translate_writes(reversal: Learnt, tmp_path: Path)
     by_hand = sacrebleu.corpus_bleu(hypotheses, [read(reversal.long_target)])
     assert 1 < by_hand.score < 99  # at either end the comparison would show little
     assert table["bleu"]["value"] == pytest.approx(by_hand.score)
-    assert table["chrf"]["value"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [read(reversal.long_target)]).score)
+    assert table["chrf"]["value"] == pytest.approx(
+        sacrebleu.corpus_chrf(hypotheses, [read(reversal.long_target)]).score
+    )
     (of_file,) = clearhead("evaluate", kept, "-r", reversal.long_target, "--languages", "en-de", "--json").objects
     assert of_file == table
 
@@ -150,17 +155,18 @@ def test_a_beam_of_one_takes_the_likeliest_token_each_time(reversal: Learnt) -> 
     translator = package.load(reversal.run)
     vocabulary = translator.tokenizers.target
     found = clearhead("translate", reversal.run, reversal.long_source, "--beam", 1, "--json", "--threads", 1).objects
-    assert not any(each["flags"] for each in found)
+    compared = 0
     for line, each in zip(read(reversal.long_source), found, strict=True):
         ids = vocabulary.encode(each["text"])
-        if vocabulary.pieces(ids) != each["tokens"]:
+        if each["flags"] or vocabulary.pieces(ids) != each["tokens"]:
             continue
         source = Padded.from_lists([[*translator.tokenizers.source.encode(line), EOS]])
         with torch.no_grad():
             logits = translator.model(source, Padded.from_lists([[BOS, *ids]]))
-        logits[:, BOS] = -torch.inf  # PAD, UNK and BOS are no text and never chosen
-        logits[:, :2] = -torch.inf
+        logits[:, :EOS] = -torch.inf  # PAD, UNK and BOS are no text
         assert logits.argmax(-1).tolist() == [*ids, EOS]
+        compared += 1
+    assert compared > len(found) / 2
 
 
 def test_samples_depend_on_the_seed_and_not_on_the_batch(reversal: Learnt) -> None:
@@ -194,18 +200,12 @@ def test_averaged_checkpoints_are_their_mean_and_translate(reversal: Learnt, tmp
 
 def test_info_counts_what_the_file_holds(reversal: Learnt) -> None:
     table = json.loads(clearhead("info", reversal.run, "--json").out)
-    best = reversal.run / json.loads((reversal.run / "best.json").read_text())["path"] if has_best(reversal) else None
     weights = load_file(Path(table["bundle"]) / "weights.safetensors")
-    assert best is None or Path(table["bundle"]) == best
     assert table["parameters"]["total"] == sum(tensor.numel() for tensor in weights.values())
     assert sum(count for part, count in table["parameters"].items() if part != "total") == table["parameters"]["total"]
     assert table["languages"] == ["en", "de"]
     assert table["training"]["updates"] == UPDATES["reversal"]
     assert f"{table['parameters']['total']:,}" in clearhead("info", reversal.run).out.decode()
-
-
-def has_best(learnt: Learnt) -> bool:
-    return (learnt.run / "best.json").is_file()
 
 
 def test_python_gives_what_the_command_line_gives(reversal: Learnt) -> None:
@@ -223,18 +223,22 @@ def test_python_gives_what_the_command_line_gives(reversal: Learnt) -> None:
     assert [each.score for each in by_python] == pytest.approx([each["score"] for each in scored], abs=1e-5)
 
 
-def test_a_run_and_its_best_checkpoint_are_the_same_translator(tmp_path: Path) -> None:
-    """The best is not the last here: the rate is so high at the end that it spoils what was learnt before."""
-    training, held_out = disjoint(2, (500, 60))
+def test_a_run_directory_stands_for_its_best_checkpoint(tmp_path: Path) -> None:
+    """The best is not the last here: the rate rises until it spoils what was learnt."""
+    training, held_out = disjoint(2, (500, 30))
     source, target = write(tmp_path / "s", training), write(tmp_path / "t", training)
     dev = write(tmp_path / "d", held_out)
-    values = {"training__updates": 30, "training__validate_every": 10, "training__schedule__kind": "constant"}
-    more = ("--dev-source", dev, "--dev-target", dev, "--set", "training.schedule.peak=0.003")
-    clearhead(*train(tmp_path / "run", source, target, *more, **values))
-    best = tmp_path / "run" / json.loads((tmp_path / "run" / "best.json").read_text())["path"]
-    assert json.loads(clearhead("info", tmp_path / "run", "--json").out)["bundle"] == str(best)
-    options = ("--max-length", 12)
-    assert translate(tmp_path / "run", dev, *options) == translate(best, dev, *options)
+    values = {"training__schedule__kind": "constant", "training__schedule__peak": 1.0}
+    values |= {"training__schedule__warmup": 100, "training__updates": 12, "training__validate_every": 2}
+    run = tmp_path / "run"
+    clearhead(*train(run, source, target, "--dev-source", dev, "--dev-target", dev, **values))
+    best, last = run / json.loads((run / "best.json").read_text())["path"], run / "checkpoints" / "step-00000012"
+    assert best != last
+    assert json.loads(clearhead("info", run, "--json").out)["bundle"] == str(best)
+    of_run, of_best, of_last = (
+        clearhead("score", path, "-s", dev, "-t", dev, "--threads", 1).out for path in (run, best, last)
+    )
+    assert of_run == of_best != of_last
 
 
 def first_loss(run: Path) -> float:

@@ -58,9 +58,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: torch.autograd.function.FunctionCtx, grad: Tensor, _: Tensor
-    ) -> tuple[Tensor, None, None]:
+    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
         probabilities, gold = ctx.saved_tensors  # type: ignore[attr-defined]
         smoothing = ctx.smoothing  # type: ignore[attr-defined]
         other = smoothing / (probabilities.shape[-1] - 1)

@@ -18,7 +18,7 @@ from clearhead.nn.embedding import Embedding, Projection
 from clearhead.nn.linear import Linear
 from clearhead.nn.padding import Padded
 
-TINY = presets.tiny(50, d_model=16, d_ff=32, encoder_layers=1, decoder_layers=2)
+TINY = presets.tiny(50, norm="post", d_model=16, d_ff=32, encoder_layers=1, decoder_layers=2)
 SOURCE, PREFIX = Padded.from_lists([[5, 6, 3], [7, 3]]), Padded.from_lists([[2, 8], [2, 9, 10]])
 
 
@@ -92,7 +92,7 @@ def check_first_loss(model: Seq2Seq) -> None:
     assert abs(float(F.cross_entropy(logits, gold)) - math.log(vocabulary)) < 1
 
 
-@pytest.mark.parametrize("overrides", [{}, {"norm": "pre"}, {"embeddings": "separate"}], ids=str)
+@pytest.mark.parametrize("overrides", [{"norm": "post"}, {"norm": "pre"}, {"embeddings": "separate"}], ids=str)
 def test_the_first_loss_is_that_of_ignorance(overrides: dict[str, str]) -> None:
     check_first_loss(build(presets.tiny(37000, **overrides), seed=3))
 
