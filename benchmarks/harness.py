@@ -14,6 +14,7 @@ import os
 import platform
 import random
 import re
+import resource
 import statistics
 import sys
 import time
@@ -28,6 +29,7 @@ __all__ = [
     "ROOT",
     "Side",
     "alternate",
+    "children_seconds",
     "common_arguments",
     "cpu_family",
     "cpu_info",
@@ -141,6 +143,12 @@ def print_header(title: str, facts: Mapping[str, Any]) -> None:
         f"allocator {allocator or 'default'}" + (f" · clearhead multiplies fp32 by {linear}" if linear else ""),
         flush=True,
     )
+
+
+def children_seconds() -> float:
+    """Processor seconds (user + system) of all child processes that have ended: blind to what else the machine does."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 # Alternated runs

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import children_seconds
+
 __all__ = ["JoeyPlan", "available", "equal_budget", "train", "translate", "write_pieces"]
 
 
@@ -181,8 +183,10 @@ def _run(mode: str, config: dict[str, Any], folder: Path, threads: int, *argumen
 
 
 def train(plan: JoeyPlan, folder: Path) -> dict[str, Any]:
-    """Train; seconds from the first batch to the last, updates, real target tokens."""
+    """Train; wall seconds from the first batch to the last, processor seconds of the whole process, tokens."""
+    before = children_seconds()
     _run("train", _config(plan, folder, test=False), folder, plan.threads, "--skip-test")
+    processor = children_seconds() - before
     log = (folder / "train.out").read_text("utf-8", "replace")
     start, end = _stamp(log, r"EPOCH 1$"), _stamp(log, r"Training ended")
     import torch
@@ -194,6 +198,7 @@ def train(plan: JoeyPlan, folder: Path) -> dict[str, Any]:
         "updates": int(stats["steps"]),
         "seconds": seconds,
         "target_tokens": int(stats["total_tokens"]),
+        "processor_seconds": processor,
     }
 
 

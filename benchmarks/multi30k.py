@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import joeynmt_peer
-from harness import ROOT, common_arguments, header, print_header, record, table
+from harness import ROOT, children_seconds, common_arguments, header, print_header, record, table
 from joeynmt_peer import JoeyPlan
 
 SIZE = {"d_model": 128, "d_ff": 256, "layers": 4, "heads": 4}
@@ -98,7 +98,9 @@ def train_ours(table_: dict[str, Any], out: Path) -> dict[str, Any]:
     out.mkdir(parents=True, exist_ok=True)
     path = out.with_name(out.name + ".toml")
     path.write_text(tomli_w.dumps(table_), "utf-8")
+    before = children_seconds()
     subprocess.run([sys.executable, "-m", "clearhead", "train", str(path)], check=True)
+    processor = children_seconds() - before
     from clearhead.bundle.bundle import read_info
     from clearhead.bundle.resolve import steps
 
@@ -109,6 +111,7 @@ def train_ours(table_: dict[str, Any], out: Path) -> dict[str, Any]:
         "target_tokens": done["tokens"],
         "source_tokens": done["source_tokens"],
         "precision": done["precision"],
+        "processor_seconds": processor,
     }
 
 
@@ -187,6 +190,7 @@ def row(name: str, scores: Any, training: dict[str, Any], seconds: float) -> lis
         f"{scores.chrf.value:.2f}",
         str(training["updates"]),
         f"{training['seconds'] / 60:.1f}",
+        f"{training['processor_seconds'] / 60:.1f}",
         f"{training['target_tokens'] / 1e6:.2f} M",
         f"{rate:.0f}",
         f"{seconds:.1f}",
@@ -273,7 +277,17 @@ def main() -> None:
             "translation_seconds": seconds,
         }
         rows.append(row("joeynmt 2.3.0", other, joey, seconds))
-    columns = ["system", "BLEU", "chrF", "updates", "training min", "target tokens", "target tok/s", "translating s"]
+    columns = [
+        "system",
+        "BLEU",
+        "chrF",
+        "updates",
+        "training min",
+        "processor min",
+        "target tokens",
+        "target tok/s",
+        "translating s",
+    ]
     text = table(columns, rows) + f"\n\n{scores.bleu.signature}\n{scores.chrf.signature}"
     if not alone:
         text += (

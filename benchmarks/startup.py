@@ -10,7 +10,6 @@ Goal: one sentence in ≤ 3 s, most of it importing torch.
 from __future__ import annotations
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import ROOT, common_arguments, header, print_header, record, table
+from harness import ROOT, children_seconds, common_arguments, header, print_header, record, table
 
 PYTHON_TRANSLATE = "import sys, clearhead; print(clearhead.load(sys.argv[1]).translate([sys.argv[2]])[0].text)"
 
@@ -35,14 +34,14 @@ class Process:
     processor: list[float] = field(default_factory=list)
 
     def run(self, environment: dict[str, str], *, keep: bool) -> None:
-        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        before, start = children_seconds(), time.perf_counter()
         done = subprocess.run(self.command, input=self.stdin, capture_output=True, text=True, env=environment)
-        wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        wall, after = time.perf_counter() - start, children_seconds()
         if done.returncode != 0:
             raise SystemExit(f"{self.name} failed ({done.returncode}):\n{done.stderr.strip()}")
         if keep:
             self.wall.append(wall)
-            self.processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+            self.processor.append(after - before)
 
 
 def random_bundle(path: Path) -> Path:

@@ -14,9 +14,7 @@ __all__ = ["translate"]
 
 def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     bundle: shared.BundlePath,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Text, one sentence a line; - is standard input.")
-    ] = "-",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Text, one sentence a line; - is standard input.")] = "-",
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output.")
     ] = "-",

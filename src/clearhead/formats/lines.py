@@ -166,7 +166,6 @@ def open_bytes(path: str | Path) -> BinaryIO:
     return file if make is None else cast(BinaryIO, io.BufferedReader(_Decompressed(file, make), _READ_SIZE))
 
 
-
 # ------------------------------------------------------------------------------------------------------ compression
 
 
