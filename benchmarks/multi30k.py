@@ -86,6 +86,7 @@ def recipe(arguments: Any, out: Path, *, updates: int, hours: float = 0.0) -> di
             "decoder_layers": SIZE["layers"],
             "attention": {"heads": SIZE["heads"]},
             "dropout": arguments.dropout,
+            "norm": arguments.norm,
         },
         "training": training,
     }
@@ -150,7 +151,7 @@ def train_joey(arguments: Any, run: Path, folder: Path, ours: dict[str, Any]) ->
         warmup=arguments.warmup,
         dropout=arguments.dropout,
         smoothing=0.1,
-        norm=arguments.joey_norm,
+        norm=arguments.norm,
         beam=arguments.beam,
         alpha=arguments.alpha,
         max_output=10 if arguments.quick else 100,
@@ -210,7 +211,7 @@ def main() -> None:
     parser.add_argument("--peak", type=float, default=3e-3, help="highest learning rate")
     parser.add_argument("--warmup", type=int, default=400, help="updates until then")
     parser.add_argument("--precision", choices=["auto", "fp32", "bf16"], default="auto", help="ours; joeynmt has fp32")
-    parser.add_argument("--joey-norm", choices=["post", "pre"], default="post", help="place of joeynmt's layer norm")
+    parser.add_argument("--norm", choices=["post", "pre"], default="pre", help="place of the layer norm, both sides")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--alpha", type=float, default=1.0, help="exponent of the length penalty, both sides")
     parser.add_argument("--without-joeynmt", action="store_true")

@@ -9,6 +9,7 @@ import pytest
 from clearhead.data import corpora
 from clearhead.recipes import demo
 from clearhead.recipes.run_config import RunConfig
+from clearhead.text.languages import parse_pair
 from tests.system.program import disjoint, read, write
 
 pytestmark = pytest.mark.timeout(600)  # nothing here is about time; the machine may be shared
@@ -38,7 +39,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, 
         assert name in corpora.CORPORA
         calls.append((name, pair))
         (lines,) = disjoint(3, (PAIRS,), (5, 8))
-        for code in corpora.parse_pair(pair):
+        for code in parse_pair(pair):
             write(out / f"corpus.{code}", lines)
         write(out / "provenance.json", ["{}"])
 

@@ -19,7 +19,7 @@ from tests.system.program import clearhead, disjoint, read, settings, train, wri
 pytestmark = pytest.mark.timeout(900)  # nothing here is about time; the machine may be shared
 
 # Share of 200 held-out strings that come out exactly right: CALIBRATION
-UPDATES = {"copy": 250, "reversal": 450}
+UPDATES = {"copy": 300, "reversal": 500}
 THRESHOLD = 0.7
 
 
@@ -224,19 +224,19 @@ def test_python_gives_what_the_command_line_gives(reversal: Learnt) -> None:
 
 
 def test_a_run_directory_stands_for_its_best_checkpoint(tmp_path: Path) -> None:
-    """The best is not the last here: the rate rises until it spoils what was learnt."""
+    """The best is not the last here: what is learnt makes development text that is nothing like it ever less likely."""
     training, held_out = disjoint(2, (500, 30))
-    source, target = write(tmp_path / "s", training), write(tmp_path / "t", training)
-    dev = write(tmp_path / "d", held_out)
-    values = {"training__schedule__kind": "constant", "training__schedule__peak": 1.0}
-    values |= {"training__schedule__warmup": 100, "training__updates": 12, "training__validate_every": 2}
+    text, dev_source = write(tmp_path / "text", training), write(tmp_path / "source", held_out)
+    dev_target = write(tmp_path / "target", ["℃" * 5] * 30)
+    values = {"training__schedule__kind": "constant", "training__schedule__peak": 0.003}
+    values |= {"training__updates": 12, "training__validate_every": 4}
     run = tmp_path / "run"
-    clearhead(*train(run, source, target, "--dev-source", dev, "--dev-target", dev, **values))
+    clearhead(*train(run, text, text, "--dev-source", dev_source, "--dev-target", dev_target, **values))
     best, last = run / json.loads((run / "best.json").read_text())["path"], run / "checkpoints" / "step-00000012"
     assert best != last
     assert json.loads(clearhead("info", run, "--json").out)["bundle"] == str(best)
     of_run, of_best, of_last = (
-        clearhead("score", path, "-s", dev, "-t", dev, "--threads", 1).out for path in (run, best, last)
+        clearhead("score", path, "-s", dev_source, "-t", dev_target, "--threads", 1).out for path in (run, best, last)
     )
     assert of_run == of_best != of_last
 

@@ -25,7 +25,9 @@ def setup(verbose: bool = False, quiet: bool = False) -> None:
     handler = _terminal_handler() if sys.stderr is not None and sys.stderr.isatty() else _plain_handler()
     handler.clearhead = True  # type: ignore[attr-defined]
     logger.addHandler(handler)
-    logger.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
+    # The level of silence is the handler's: a log file beside it still gets everything.
+    handler.setLevel(logging.WARNING if quiet else logging.NOTSET)
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
 class _StandardError(logging.StreamHandler[TextIO]):

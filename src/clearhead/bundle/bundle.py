@@ -134,7 +134,7 @@ def read_info(path: Path) -> BundleInfo:
         weights = description["weights"]
         if weights not in ("raw", "ema"):
             raise BundleError(f"{where}: weights: expected 'raw' or 'ema', got {weights!r}")
-        config = structure(ModelConfig, description["model"], where="model")
+        config = structure(ModelConfig, description["model"], where=str(where), under="model")
         return BundleInfo(
             (str(source), str(target)),
             config,

@@ -111,8 +111,8 @@ def split(
     ] = None,
 ) -> None:
     """Split a corpus so that nothing held out is also trained on."""
-    from clearhead.data.corpora import parse_pair
     from clearhead.recipes.data import split_corpus
+    from clearhead.text.languages import parse_pair
 
     names = parse_pair(languages) if languages else None
     report = split_corpus(corpus, out, dev=dev, test=test, seed=seed, by=by, names=names)

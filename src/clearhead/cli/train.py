@@ -21,7 +21,7 @@ def train(  # noqa: PLR0913, PLR0917 (one parameter an option)
     dev_source: Annotated[str | None, typer.Option(help="Source of the development set.", rich_help_panel=TEXT)] = None,
     dev_target: Annotated[str | None, typer.Option(help="Its references.", rich_help_panel=TEXT)] = None,
     dev_tsv: Annotated[str | None, typer.Option(help="Or both in one file.", rich_help_panel=TEXT)] = None,
-    languages: Annotated[str | None, typer.Option(help="Codes such as en,de.", rich_help_panel=TEXT)] = None,
+    languages: Annotated[str | None, typer.Option(help="Two codes such as en,de.", rich_help_panel=TEXT)] = None,
     preset: Annotated[
         str | None, typer.Option(help="Size of the model: tiny, small, base, big.", rich_help_panel=RUN)
     ] = None,
@@ -43,14 +43,14 @@ def train(  # noqa: PLR0913, PLR0917 (one parameter an option)
     A run that was stopped or killed goes on when it is started again; `clearhead train --out RUN` is enough. Ctrl-C
     saves first.
     """
-    from clearhead.base.errors import ConfigError
     from clearhead.config.toml import load_toml
+    from clearhead.text.languages import parse_pair
 
     flags = _flags(source, target, tsv, "train") | {}
     development = _flags(dev_source, dev_target, dev_tsv, "dev")
     data: dict[str, Any] = flags | development
     if languages is not None:
-        data["languages"] = [code.strip() for code in languages.split(",")]
+        data["languages"] = list(parse_pair(languages))
     table: dict[str, Any] = {"data": data} if data else {}
     if preset is not None:
         table["model"] = {"preset": preset}
@@ -58,8 +58,6 @@ def train(  # noqa: PLR0913, PLR0917 (one parameter an option)
         table["out"] = str(out)
     if init is not None:
         table["init"] = init
-    if languages is not None and len(data["languages"]) != 2:
-        raise ConfigError(f"--languages {languages}: expected two codes, source and target, such as en,de")
     base: dict[str, Any] = {}
     where = "train"
     if recipe is not None:

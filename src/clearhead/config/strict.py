@@ -49,21 +49,22 @@ ConfigT = TypeVar("ConfigT", bound=Config)
 
 
 @overload
-def structure(cls: type[ConfigT], mapping: Mapping[str, Any], where: str = "config") -> ConfigT: ...
+def structure(cls: type[ConfigT], mapping: Mapping[str, Any], where: str = "config", under: str = "") -> ConfigT: ...
 @overload
-def structure(cls: Any, mapping: Mapping[str, Any], where: str = "config") -> Any: ...
-def structure(cls: Any, mapping: Mapping[str, Any], where: str = "config") -> Any:
+def structure(cls: Any, mapping: Mapping[str, Any], where: str = "config", under: str = "") -> Any: ...
+def structure(cls: Any, mapping: Mapping[str, Any], where: str = "config", under: str = "") -> Any:
     """Make a `cls` (a `Config` class, or a union of them told apart by `kind`) out of a plain table.
 
-    `where` opens the message: the name of the file, or of the option. A table that lacks its `kind` takes the
-    kind of the default that stands in its place. Raises ConfigError naming every wrong key at once.
+    `where` opens the message: the name of the file, or of the option. `under` is the key path of the table itself,
+    where it is part of a larger one, so that a message gives every path in full. A table that lacks its `kind` takes
+    the kind of the default that stands in its place. Raises ConfigError naming every wrong key at once.
     """
     data = _with_default_kinds(cls, mapping)
     try:
         # By way of JSON, because the strict Python mode refuses a list where a tuple is declared.
         return TypeAdapter(cls).validate_json(json.dumps(data, default=_plain), strict=True)
     except ValidationError as error:
-        problems = [_problem(cls, data, detail) for detail in error.errors(include_url=False)]
+        problems = [_problem(cls, data, detail, under) for detail in error.errors(include_url=False)]
     except (TypeError, ValueError) as error:
         problems = [str(error)]
     if len(problems) == 1:
@@ -170,11 +171,11 @@ def _trace(annotation: Any, loc: tuple[int | str, ...]) -> Iterator[tuple[str, A
             yield f".{part}", annotation
 
 
-def _problem(annotation: Any, data: Any, detail: ErrorDetails) -> str:
+def _problem(annotation: Any, data: Any, detail: ErrorDetails, under: str) -> str:
     """One line for one of pydantic's errors: key path, what is wrong, what is known."""
     loc, kind = detail["loc"], detail["type"]
     trace = list(_trace(annotation, loc))
-    path = "".join(piece for piece, _ in trace).removeprefix(".")
+    path = (under + "".join(piece for piece, _ in trace)).removeprefix(".")
     if kind == "extra_forbidden":
         parent = trace[-2][1] if len(trace) > 1 else annotation
         table = _table_at(data, trace[:-1])

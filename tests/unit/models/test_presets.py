@@ -58,15 +58,15 @@ def test_an_override_changes_its_figure_and_no_other() -> None:
     [
         ({"d_model": 100, "attention": {"heads": 8}}, "model: d_model 100 is not a multiple of attention.heads 8"),
         ({"attention": {"kv_heads": 3}}, "attention.heads 8 is not a multiple of attention.kv_heads 3"),
-        ({"droput": 0.2}, r"model: droput: unknown key \(did you mean 'dropout'\?\)"),
-        ({"attention": {"heds": 8}}, r"model: attention\.heds: unknown key \(did you mean 'heads'\?\)"),
+        ({"droput": 0.2}, r"model\.droput: unknown key \(did you mean 'dropout'\?\)"),
+        ({"attention": {"heds": 8}}, r"model\.attention\.heds: unknown key \(did you mean 'heads'\?\)"),
         ({"source_vocab_size": 500}, "embeddings = 'tied' needs one vocabulary.*'output'"),
-        ({"dropout": 1.0}, r"model: dropout"),
-        ({"dropout": -0.1}, r"model: dropout"),
-        ({"d_model": 0}, r"model: d_model"),
-        ({"norm": "middle"}, r"model: norm"),
-        ({"positions": {"kind": "rotary"}}, r"model: positions"),
-        ({"d_model": "512"}, r"model: d_model"),
+        ({"dropout": 1.0}, r"model\.dropout"),
+        ({"dropout": -0.1}, r"model\.dropout"),
+        ({"d_model": 0}, r"model\.d_model"),
+        ({"norm": "middle"}, r"model\.norm"),
+        ({"positions": {"kind": "rotary"}}, r"model\.positions"),
+        ({"d_model": "512"}, r"model\.d_model"),
     ],
 )
 def test_mistakes_are_named(overrides: dict[str, Any], message: str) -> None:
