@@ -143,8 +143,8 @@ def read_info(path: Path) -> BundleInfo:
             dict(description["training"]),
             {name: str(version) for name, version in description["versions"].items()},
         )
-    except ConfigError as error:
-        raise BundleError(f"{where}: {error}") from None
+    except ConfigError as error:  # says where by itself
+        raise BundleError(str(error)) from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(f"{where}: damaged ({error})") from None
 
