@@ -19,7 +19,7 @@ from clearhead.nn.embedding import Embedding, Projection
 from clearhead.nn.feedforward import FeedForward
 from clearhead.nn.padding import Padded
 from clearhead.nn.positions import LearnedPositions, SinusoidalPositions
-from clearhead.nn.residual import LAYER_NORM_EPSILON, Residual
+from clearhead.nn.residual import LAYER_NORM_EPSILON, Residual, narrowed
 from clearhead.nn.visibility import HIDDEN, Visibility
 
 __all__ = ["TransformerDecoder", "TransformerEncoder", "TransformerState"]
@@ -173,7 +173,9 @@ class TransformerDecoder(nn.Module):
     def start(self, memory: Memory) -> TransformerState:
         """Keys and values of the source are worked out here, once a sentence."""
         layers = [cast("DecoderLayer", layer) for layer in self.layers]
-        sources = tuple(layer.cross_attention.remember(memory.keys, memory.values) for layer in layers)
+        keys = narrowed(memory.keys)
+        values = keys if memory.values is memory.keys else narrowed(memory.values)
+        sources = tuple(layer.cross_attention.remember(keys, values) for layer in layers)
         sentences = memory.keys.shape[0]
         attention = layers[0].self_attention
         nothing = memory.keys.new_empty(sentences, attention.kv_heads, 0, attention.head_dim)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.nn.dropout import Dropout
 
-__all__ = ["LAYER_NORM_EPSILON", "NormPlacement", "Residual"]
+__all__ = ["LAYER_NORM_EPSILON", "NormPlacement", "Residual", "narrowed"]
 
 NormPlacement = Literal["post", "pre"]
 
@@ -32,5 +33,14 @@ class Residual(nn.Module):
 
     def forward(self, x: Float[Tensor, "R T D"], sublayer: Callable[[Tensor], Tensor]) -> Float[Tensor, "R T D"]:
         if self.placement == "pre":
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+            return x + self.dropout(sublayer(narrowed(self.norm(x))))
+        return self.norm(x + self.dropout(sublayer(narrowed(x))))
+
+
+def narrowed(x: Tensor) -> Tensor:
+    """`x` in autocast's own type, once for all the linear maps that read it; `x` itself outside autocast.
+
+    Left to autocast, each of them would make its own copy, and as many again on the way back.
+    """
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
