@@ -80,7 +80,7 @@ def unstructure(config: Config) -> dict[str, Any]:
 
 def suggestion(word: str, known: Sequence[str]) -> str:
     """` (did you mean 'heads'?)` when something in `known` is close to `word`, else an empty string."""
-    lowered = {name.lower(): name for name in known}
+    lowered = {name.lower().rpartition(".")[2]: name for name in known}
     close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
     return f" (did you mean {lowered[close[0]]!r}?)" if close else ""
 
@@ -171,6 +171,17 @@ def _trace(annotation: Any, loc: tuple[int | str, ...]) -> Iterator[tuple[str, A
             yield f".{part}", annotation
 
 
+def _inner_keys(model: type[Config] | None) -> list[str]:
+    """The keys one table further in, `attention.heads` say: where a key is often looked for one table too high."""
+    fields = model.model_fields if model is not None else {}
+    return [
+        f"{name}.{key}"
+        for name, field in fields.items()
+        for inner in _models(field.annotation)
+        for key in inner.model_fields
+    ]
+
+
 def _problem(annotation: Any, data: Any, detail: ErrorDetails, under: str) -> str:
     """One line for one of pydantic's errors: key path, what is wrong, what is known."""
     loc, kind = detail["loc"], detail["type"]
@@ -181,7 +192,8 @@ def _problem(annotation: Any, data: Any, detail: ErrorDetails, under: str) -> st
         table = _table_at(data, trace[:-1])
         model = _choose(parent, table.get("kind") if isinstance(table, Mapping) else None)
         known = list(model.model_fields) if model is not None else []
-        return f"{path}: unknown key{suggestion(str(loc[-1]), known)}; known keys: {', '.join(known)}"
+        meant = suggestion(str(loc[-1]), known) or suggestion(str(loc[-1]), _inner_keys(model))
+        return f"{path}: unknown key{meant}; known keys: {', '.join(known)}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         kinds = [name for model in _models(trace[-1][1] if trace else annotation) for name in _kinds(model)]
         given = detail["input"].get("kind") if isinstance(detail["input"], Mapping) else None

@@ -228,3 +228,15 @@ def test_a_configuration_survives_its_table_and_its_toml(config: Run) -> None:
 def test_suggestions_ignore_case_and_keep_silent_about_strangers() -> None:
     assert suggestion("HEADS", ["heads", "depth"]) == " (did you mean 'heads'?)"
     assert suggestion("zebra", ["heads", "depth"]) == ""
+
+
+def test_a_key_looked_for_one_table_too_high_is_found_further_in():
+    class Inner(Config):
+        heads: int = 8
+
+    class Outer(Config):
+        width: int = 512
+        attention: Inner = Inner()
+
+    with pytest.raises(ConfigError, match=r"model\.heds: unknown key \(did you mean 'attention\.heads'\?\)"):
+        structure(Outer, {"heds": 4}, under="model")
