@@ -57,10 +57,10 @@ def recipe(pair: str, data: Path, out: Path) -> RunConfig:
         "tokenizer": {"kind": "bpe", "vocab_size": 4000},
         "model": {"preset": "tiny"},
         "training": {
-            "updates": 2000,
+            "updates": 2200,
             "schedule": {"kind": "linear", "peak": 4e-3, "warmup": 200},
             "validate_every": 200,
-            "score_every": 1000,
+            "score_every": 1100,
             "save_every": 200,
             "keep_last": 1,
             "log_every": 50,

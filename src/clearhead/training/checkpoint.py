@@ -53,13 +53,17 @@ def checkpoint_path(run: Path, update: int) -> Path:
 
 
 def save_checkpoint(run: Path, trainer: Trainer, bundle: Bundle, identity: Mapping[str, Any]) -> Path:
-    """Save the trainer at an update boundary and return the new directory (or the one that was there already).
+    """Save the trainer at an update boundary and return the new directory, or the sound one that was there already.
+
+    A damaged one, which the run had to go back behind, is replaced.
 
     `identity` says what the run is made of (configuration, data); it is what a resume is compared with.
     """
     path = checkpoint_path(run, trainer.progress.update)
     if path.exists():
-        return path
+        if is_valid(path):
+            return path
+        shutil.rmtree(path)
     state = capture_state(trainer) | {"identity": dict(identity)}
 
     def add(unfinished: Path) -> None:
