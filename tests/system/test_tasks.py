@@ -18,7 +18,9 @@ from tests.system.program import clearhead, disjoint, read, settings, train, wri
 
 pytestmark = pytest.mark.timeout(900)  # nothing here is about time; the machine may be shared
 
-# Share of 200 held-out strings that come out exactly right: CALIBRATION
+# The share of 200 held-out strings that come out exactly right. Measured with these updates: copy 0.995, 1.0, 0.975
+# (seeds 1 to 3), reversal 0.98, 0.995, 0.95 (seeds 1 to 3). With fewer: copy after 150 updates 0.775, 0.71, 0.40,
+# reversal after 350 0.905, 0.875, 0.74. Without training, or with the sources in another order, below 0.05.
 UPDATES = {"copy": 300, "reversal": 500}
 THRESHOLD = 0.7
 
