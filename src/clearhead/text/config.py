@@ -13,7 +13,6 @@ SPACE_MARK = "\u2581"
 
 _BYTE_PIECES = 256
 _SPECIAL_PIECES = 4
-_LEAST_WITH_BYTES = 300
 _TAKEN = frozenset({"<pad>", "<unk>", "<s>", "</s>"} | {f"<0x{byte:02X}>" for byte in range(_BYTE_PIECES)})
 
 
@@ -62,8 +61,7 @@ class TokenizerConfig(Config):
 
     @model_validator(mode="after")
     def _check(self) -> "TokenizerConfig":
-        least = _LEAST_WITH_BYTES if self.byte_fallback else 0
-        least = max(least, _SPECIAL_PIECES + (_BYTE_PIECES if self.byte_fallback else 0) + len(self.symbols) + 1)
+        least = _SPECIAL_PIECES + (_BYTE_PIECES if self.byte_fallback else 0) + len(self.symbols) + 1
         if self.vocab_size < least:
             why = "byte_fallback takes 256 ids" if self.byte_fallback else "the symbols take as many"
             raise ValueError(f"vocab_size {self.vocab_size} is too small ({why}); set it to {least} or more")

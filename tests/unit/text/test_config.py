@@ -12,7 +12,7 @@ from clearhead.text.config import TokenizerConfig
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"vocab_size": 299}, "300 or more"),
+        ({"vocab_size": 260}, "261 or more"),
         ({"vocab_size": 302, "symbols": [f"s{i}" for i in range(60)]}, "321 or more"),
         ({"byte_fallback": False, "vocab_size": 8, "symbols": ["a", "b", "c", "d"]}, "9 or more"),
         ({"sampling": 1.5}, "between 0 and 1"),
