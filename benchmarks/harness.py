@@ -275,11 +275,17 @@ def record(name: str, facts: Mapping[str, Any], result: Mapping[str, Any], text:
         number += 1
         stem = f"{name}_{facts['cpu_family']}_{date}-{number}"
     path = folder / f"{stem}.json"
-    path.write_text(json.dumps({"header": facts, "result": result}, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    lines = [f"# {name}", "", *(f"- {key}: {_plain(value)}" for key, value in facts.items()), "", text.strip(), ""]
-    path.with_suffix(".md").write_text("\n".join(lines), "utf-8")
+    whole = json.dumps({"header": facts, "result": result}, indent=1, ensure_ascii=False)
+    lines = [f"# {name}", "", *(f"- {key}: {_plain(value)}" for key, value in facts.items()), "", text.strip()]
+    path.write_text(_without_places(whole) + "\n", "utf-8")
+    path.with_suffix(".md").write_text(_without_places("\n".join(lines)) + "\n", "utf-8")
     print(f"recorded in {path}", flush=True)
     return path
+
+
+def _without_places(text: str) -> str:
+    """`text` with each absolute path cut to its last part: a record says nothing about the machine's folders."""
+    return re.sub(r"(?<![\w./:])/(?:[\w.@+-]+/)*([\w.@+-]+)", r"\1", text)
 
 
 def _plain(value: object) -> str:

@@ -206,3 +206,8 @@ def test_the_rival_cannot_see_padding_or_the_future(load) -> None:
     torch.testing.assert_close(model(source, prefix[:, :2]), whole[:, :2], atol=1e-5, rtol=1e-4)
     wider = torch.tensor([[4, 5, 6, peer.PAD, peer.PAD]])
     torch.testing.assert_close(model(wider, prefix), whole, atol=1e-5, rtol=1e-4)
+
+
+def test_a_record_names_no_folder_of_the_machine(load) -> None:
+    cleaned = load("harness")._without_places('run.py --data /srv/x/corpus.en --out /tmp/runs, tokens/s, en/de, "/a/b"')
+    assert cleaned == 'run.py --data corpus.en --out runs, tokens/s, en/de, "b"'
