@@ -7,11 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from clearhead.base.log import logger
 from clearhead.training.trainer import Trainer
 
 __all__ = ["stop_on_signals"]
+
+AT_ONCE: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 @contextmanager
@@ -27,7 +30,8 @@ def stop_on_signals(trainer: Trainer) -> Iterator[None]:
 
     def request(number: int, frame: FrameType | None) -> None:
         for each, handler in before.items():
-            signal.signal(each, handler)
+            # A shell that starts a job in the background has it ignore SIGINT; who sends it twice means it.
+            signal.signal(each, AT_ONCE[each] if handler is signal.SIG_IGN else handler)
         name = signal.Signals(number).name
         trainer.stop(f"interrupted by {name}", signal=number)
         logger.warning("%s: saving after this update; once more stops at once", name)

@@ -227,12 +227,18 @@ def test_a_signal_ends_the_run_at_an_update_boundary(make_trainer: Make) -> None
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_second_signal_is_not_held_back(make_trainer: Make) -> None:
+@pytest.mark.parametrize("before", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"])
+def test_a_second_signal_is_not_held_back(make_trainer: Make, before: Any) -> None:
     trainer = make_trainer()
-    with stop_on_signals(trainer):
-        signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
+    outside = signal.signal(signal.SIGINT, before)
+    try:
+        with stop_on_signals(trainer):
             signal.raise_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, outside)
 
 
 def test_it_learns_the_line(make_trainer: Make) -> None:
