@@ -4,10 +4,12 @@ import gzip
 import hashlib
 import json
 import lzma
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -131,6 +133,32 @@ def test_compressed_files(bundle: Path, kind: str, tmp_path: Path) -> None:
     (tmp_path / f"cut.{kind}").write_bytes(PACKERS[kind](text)[:-6])
     cut = clearhead("translate", bundle, tmp_path / f"cut.{kind}", *OPTIONS, code=2)
     assert f"cut.{kind}: damaged or cut short" in cut.log
+
+
+def test_a_pipe_with_a_name_loses_nothing(bundle: Path, tmp_path: Path) -> None:
+    """Counting the lines of a pipe would use them up: nothing would be left to translate, and nobody would notice."""
+    text = b"ba be\nka ke\nno nu\n"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(text,))
+    writer.start()
+    ran = clearhead("translate", bundle, pipe, *OPTIONS)
+    writer.join()
+    assert ran.lines == translate(bundle, text).lines
+    assert len(ran.lines) == 3
+    refused = clearhead("data", "check", pipe, code=2)
+    assert "name files" in refused.log
+
+
+def test_trouble_with_the_disk_is_one_message(bundle: Path, tmp_path: Path) -> None:
+    file = write(tmp_path / "file", ["ba be"])
+    for arguments in (
+        ("translate", "x" * 300, file),
+        ("info", "x" * 300),
+        ("average", bundle, "-o", file / "below"),
+        ("data", "split", file, file, "--out", file / "below", "--dev", 0, "--test", 0),
+    ):
+        assert clearhead(*arguments, code=2).log.splitlines()[-1].startswith("error: ")
 
 
 def test_a_failure_leaves_the_old_output_whole(bundle: Path, tmp_path: Path) -> None:

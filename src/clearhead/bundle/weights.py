@@ -60,7 +60,10 @@ def expected(tensors: Mapping[str, Tensor]) -> Signature:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write one safetensors file; the caller's directory is atomic and has the manifest."""
+    path.touch()
+    mode = path.stat().st_mode  # as the umask has it; safetensors would leave the file to its owner alone
     save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path)
+    path.chmod(mode)
 
 
 def read_header(path: Path) -> Signature:

@@ -40,7 +40,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """BLEU and chrF, with sacreBLEU's signatures, of a model or of translations that are there already."""
     from clearhead.base.errors import InputError
     from clearhead.base.log import logger
-    from clearhead.formats.lines import count_lines, is_standard_stream
+    from clearhead.formats.lines import count_lines, gives_itself_once, is_standard_stream
 
     if is_standard_stream(what) or Path(what).is_file():
         if languages is None:
@@ -53,7 +53,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     else:
         if source is None:
             raise InputError("--source is missing: a model needs something to translate")
-        total = None if is_standard_stream(source) else count_lines(source)
+        total = None if gives_itself_once(source) else count_lines(source)
         config = shared.decoding(beam=beam, penalty=penalty, alpha=alpha, max_length=max_length)
         translator = shared.open_translator(what, ensemble, weights, device, threads)
         from clearhead.recipes.evaluate import check_languages, evaluate_translator

@@ -32,7 +32,8 @@ class Program(typer.core.TyperGroup):
         """Run the command. Usage errors (exit code 2) are typer's own."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except ClearheadError as error:
             _fail(str(error), error.exit_code)
         except KeyboardInterrupt:
@@ -41,6 +42,12 @@ class Program(typer.core.TyperGroup):
             # The reader of our output has gone, as in `… | head`: no failure of ours, and nobody is left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(0) from None
+        except OSError as error:
+            # What no recipe expected of the disk: a full one, a name too long, a file where a folder should be.
+            from clearhead.base.files import file_error
+
+            told = file_error(error.filename or "standard output", "used", error)
+            _fail(str(told), told.exit_code)
         return result
 
 

@@ -35,9 +35,9 @@ def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """
     from clearhead.base.errors import DecodingError
     from clearhead.base.log import logger
-    from clearhead.formats.lines import count_lines, is_standard_stream
+    from clearhead.formats.lines import count_lines, gives_itself_once
 
-    total = None if is_standard_stream(source) else count_lines(source)
+    total = None if gives_itself_once(source) else count_lines(source)
     config = shared.decoding(penalty=penalty, alpha=alpha)
     translator = shared.open_translator(bundle, ensemble, weights, device, threads)
 

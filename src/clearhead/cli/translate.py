@@ -51,7 +51,7 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """
     from clearhead.base.errors import DecodingError, InputError
     from clearhead.base.log import logger
-    from clearhead.formats.lines import count_lines, display_name, is_standard_stream
+    from clearhead.formats.lines import count_lines, display_name, gives_itself_once, is_standard_stream
 
     if (n_best or 1) > 1 and not json_lines:
         raise InputError("--n-best needs --json: without it there is one line out for one line in")
@@ -68,7 +68,7 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         max_length=max_length,
         seed=seed,
     )
-    total = None if is_standard_stream(file) else count_lines(file)  # a missing file is seen before the model is read
+    total = None if gives_itself_once(file) else count_lines(file)  # a missing file is seen before the model is read
     translator = shared.open_translator(bundle, ensemble, weights, device, threads)
 
     from clearhead.recipes.translate import header, translate_file

@@ -20,7 +20,7 @@ from clearhead.base.errors import InputError
 from clearhead.data.filescan import KEPT, FileFacts, Sightings, scan_lines
 from clearhead.data.overlap import HeldOut, hash_text
 from clearhead.data.split import normal_key
-from clearhead.formats.lines import is_standard_stream
+from clearhead.formats.lines import gives_itself_once
 
 __all__ = ["CheckReport", "Finding", "check_files", "check_pairs"]
 
@@ -117,8 +117,8 @@ def check_files(corpus: Sequence[str | Path], *, against: Sequence[str | Path] =
     """
     if len(corpus) not in (1, 2):
         raise InputError(f"a corpus is two aligned files or one TSV file; {len(corpus)} files were given")
-    if any(is_standard_stream(path) for path in corpus):
-        raise InputError("the corpus is read twice, which standard input ('-') cannot be: name files")
+    if any(gives_itself_once(path) for path in corpus):
+        raise InputError("the corpus is read twice, which standard input ('-') or a pipe cannot be: name files")
     facts = [FileFacts(str(path)) for path in corpus]
     problems = _Problems()
     held_out = {str(path): _held_out_lines(path) for path in against}

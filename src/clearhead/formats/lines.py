@@ -29,7 +29,15 @@ from clearhead.base.files import atomic_stream
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["count_lines", "display_name", "is_standard_stream", "open_bytes", "read_lines", "write_lines"]
+__all__ = [
+    "count_lines",
+    "display_name",
+    "gives_itself_once",
+    "is_standard_stream",
+    "open_bytes",
+    "read_lines",
+    "write_lines",
+]
 
 _READ_SIZE = 1 << 16
 _BOM = b"\xef\xbb\xbf"
@@ -54,6 +62,11 @@ def read_lines(path: str | Path) -> Iterator[str]:
     """
     _check_exists(path)
     return _decoded(path)
+
+
+def gives_itself_once(path: str | Path) -> bool:
+    """Whether reading `path` uses it up: a standard stream, or a pipe with a name (`/dev/stdin`, `<(…)`, a FIFO)."""
+    return is_standard_stream(path) or (Path(path).exists() and not Path(path).is_file())
 
 
 def count_lines(path: str | Path) -> int:

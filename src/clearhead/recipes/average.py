@@ -14,16 +14,16 @@ from clearhead.training.checkpoint import is_valid
 __all__ = ["average", "last_checkpoints"]
 
 
-def last_checkpoints(run: Path, last: int, *, every: int = 0) -> list[Path]:
+def last_checkpoints(run: Path, last: int, *, every: int = 0, fewer: bool = False) -> list[Path]:
     """The newest `last` valid checkpoints of a run, oldest first.
 
     With `every`, those at its multiples are preferred, so that an interruption's extra checkpoint changes nothing.
-    Raises `ConfigError` when there are fewer than `last`.
+    Raises `ConfigError` when there are fewer than `last`, unless `fewer` takes what is there.
     """
     valid = [(update, path) for update, path in steps(run) if is_valid(path)]
     regular = [path for update, path in valid if every and update % every == 0]
     chosen = (regular if len(regular) >= last else [path for _, path in valid])[-last:]
-    if len(chosen) < last:
+    if len(chosen) < last and not fewer:
         raise ConfigError(
             f"{run}: {len(chosen)} valid checkpoints, {last} asked for; ask for fewer (--last), or train with a "
             "smaller training.save_every or a larger training.keep_last"

@@ -8,7 +8,7 @@ from pathlib import Path
 from clearhead.base.errors import InputError
 from clearhead.base.files import atomic_write
 from clearhead.data.split import SplitReport, plan_split
-from clearhead.formats.lines import is_standard_stream, write_lines
+from clearhead.formats.lines import gives_itself_once, write_lines
 from clearhead.formats.pairs import read_pairs, read_tsv
 
 __all__ = ["split_corpus"]
@@ -34,8 +34,8 @@ def split_corpus(
     """
     if len(corpus) not in (1, 2):
         raise InputError(f"a corpus is two aligned files or one TSV file; {len(corpus)} files were given")
-    if any(is_standard_stream(path) for path in corpus):
-        raise InputError("the corpus is read twice, which standard input ('-') cannot be: name files")
+    if any(gives_itself_once(path) for path in corpus):
+        raise InputError("the corpus is read twice, which standard input ('-') or a pipe cannot be: name files")
     suffixes = names or _suffixes(corpus)
     targets = {f"{part}.{suffix}": Path(out) / f"{part}.{suffix}" for part in PARTS for suffix in suffixes}
     for path in targets.values():

@@ -17,11 +17,14 @@ def split_text(text: str, tokenizer: Tokenizer, longest: int) -> list[tuple[str,
     """`text` in pieces of at most `longest` ≥ 1 tokens, each with its token ids.
 
     A piece that is too long is cut in two, near its middle: after the end of a sentence if there is one in its middle
-    half, else at a space, else between two tokens. Only the spaces at the cuts are lost.
+    half, else at a space, else between two tokens. Only the spaces at the cuts and
+    around a text that is cut are lost.
     """
     ids = tokenizer.encode(text)
     if len(ids) <= longest:
         return [(text, ids)] if ids else []
+    if (bare := text.strip()) != text:  # long runs of space around the text would hide its middle
+        return split_text(bare, tokenizer, longest)
     cut = _cut(text, tokenizer, ids)
     if cut is None:  # one character that takes more tokens than are allowed: no cut can help
         return [(text, ids)]

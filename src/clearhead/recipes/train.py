@@ -17,7 +17,7 @@ from clearhead.base.errors import ConfigError
 from clearhead.base.files import DirectoryLock, atomic_write, sweep_temporaries
 from clearhead.base.log import logger
 from clearhead.base.seeds import mix
-from clearhead.bundle.bundle import Bundle, BundleInfo, load_tensors, read_info
+from clearhead.bundle.bundle import Bundle, BundleInfo, load_bundle, load_tensors, read_info
 from clearhead.bundle.resolve import BEST, CHECKPOINTS, resolve, steps
 from clearhead.config.strict import unstructure
 from clearhead.config.toml import dump_toml
@@ -84,23 +84,26 @@ def train(config: RunConfig, *, fresh: bool = False) -> TrainResult:
 
     A directory with checkpoints is resumed from its newest valid one; the configuration must then be the same but for
     limits, logging and retention (`ConfigError` lists every difference), and so must the text. A run that has
-    reached its end says so and is left as it is. `fresh` removes what an earlier run left there first.
+    reached its end says so and is left as it is. `fresh` removes what an earlier run left there, once all is ready.
     Raises `InputError` when another process trains there, `TrainingError` when training cannot go on.
     """
     run = Path(config.out)
     run.mkdir(parents=True, exist_ok=True)
     with DirectoryLock(run):
-        if fresh:
-            _clear(run)
         sweep_temporaries(run)
         sweep_temporaries(run / CHECKPOINTS)
-        checkpoint = newest_valid(run)
+        if fresh and config.init is not None and Path(config.init).resolve().is_relative_to(run.resolve()):
+            raise ConfigError(f"init: {config.init} is inside {run}, which --fresh removes; train elsewhere (--out)")
+        checkpoint = None if fresh else newest_valid(run)
         state = read_state(checkpoint) if checkpoint is not None else None
         parts = _parts(config, checkpoint)
         _refuse_changes(run, parts, state)
         allocator = tune_allocator()
         compute = _compute(parts.config, state)
-        return _Session(run, parts, compute, allocator).train(checkpoint, state)
+        session = _Session(run, parts, compute, allocator)
+        if fresh:
+            _clear(run)  # now that text, model and device were found to be there
+        return session.train(checkpoint, state)
 
 
 class _Session:
@@ -219,13 +222,23 @@ class _Session:
         """Average the last checkpoints if that was asked for, measure the result, and make it the best if it is."""
         k = self.config.training.average_last
         out = self.run / AVERAGE
-        if not k or out.exists():
+        if not k:
             return
-        from clearhead.recipes.average import average, last_checkpoints
+        if out.exists():  # of this very run; a kill may have come before it was judged
+            if (note := _read_json(self.run / BEST)).get("path") == AVERAGE:
+                self.best.value = note["value"]
+                return
+            bundle = load_bundle(out)
+        else:
+            from clearhead.recipes.average import average, last_checkpoints
 
-        chosen = last_checkpoints(self.run, k, every=self.config.training.save_every)
-        bundle = average(chosen, out)
-        logger.info("averaged the last %d checkpoints into %s", len(chosen), out)
+            chosen = last_checkpoints(self.run, k, every=self.config.training.save_every, fewer=True)
+            if len(chosen) < k:
+                logger.warning("training.average_last is %d, but only %d checkpoints are there", k, len(chosen))
+            if len(chosen) < min(k, 2):
+                return
+            bundle = average(chosen, out)
+            logger.info("averaged the last %d checkpoints into %s", len(chosen), out)
         if self.validation is None:
             return
         bundle.model.to(self.compute.device)
@@ -367,6 +380,17 @@ def _clear(run: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; an empty one where there is none."""
+    import json
+
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

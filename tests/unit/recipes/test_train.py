@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from clearhead.base.errors import BundleError, ConfigError, InputError, TrainingError
+from clearhead.base.errors import BundleError, ClearheadError, ConfigError, InputError, TrainingError
 from clearhead.bundle.bundle import load_bundle
 from clearhead.bundle.resolve import resolve, steps
 from clearhead.config.strict import structure
@@ -23,6 +23,7 @@ from clearhead.config.toml import load_toml
 from clearhead.recipes.average import average, last_checkpoints
 from clearhead.recipes.run_config import RunConfig, compose
 from clearhead.recipes.train import TrainResult, train
+from clearhead.training.events import Validation
 from clearhead.training.trainer import Trainer
 
 Run = Callable[..., TrainResult]
@@ -155,6 +156,19 @@ def test_fresh_starts_again(run: Run, tmp_path: Path) -> None:
     assert [step for step, _ in steps(tmp_path / "run")] == [2]
 
 
+def test_fresh_removes_nothing_when_the_new_run_cannot_start(run: Run, tmp_path: Path) -> None:
+    run()
+    before = contents(tmp_path / "run")
+    for setting in ("data.train.source='gone.en'", "training.device='cuda:99'", "data.dev.target='gone.de'"):
+        with pytest.raises(ClearheadError):
+            run(fresh=True, settings=(setting,))
+        assert contents(tmp_path / "run") == before
+    base = {key: value for key, value in table(tmp_path, tmp_path / "run").items() if key not in ("model", "tokenizer")}
+    with pytest.raises(ConfigError, match="init: .* is inside .*--fresh"):
+        train(compose(base, {"init": str(tmp_path / "run" / "checkpoints" / "step-00000004")}), fresh=True)
+    assert contents(tmp_path / "run") == before
+
+
 def test_a_damaged_checkpoint_is_passed_over(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run()
     newest = tmp_path / "run" / "checkpoints" / "step-00000004" / "weights.safetensors"
@@ -273,6 +287,42 @@ def test_averaging_the_last_checkpoints(run: Run, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--last K takes one run"):
         average([directory / "average"], tmp_path / "mean", last=2)
     assert average([directory], tmp_path / "mean", last=3).training["averaged"][0] == "step-00000002"
+
+
+def test_fewer_checkpoints_than_asked_for_are_averaged_all_the_same(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):  # and so it stays when the finished run is started again
+        assert run(average_last=3).exit_code == 0
+    assert load_bundle(tmp_path / "run" / "average").training["averaged"] == ["step-00000002", "step-00000004"]
+    assert "training.average_last is 3, but only 2 checkpoints" in caplog.text
+    assert run("single", updates=2, average_last=3).exit_code == 0
+    assert not (tmp_path / "single" / "average").exists()
+
+
+def test_an_average_is_judged_after_a_kill_in_between(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after `average/` was written and before `best.json` was."""
+    measure = Validation.measure
+
+    def killed(self: Validation, trainer: Trainer, model: Any, scored: bool) -> dict[str, float]:
+        if model is not trainer.model:
+            raise KeyboardInterrupt
+        return measure(self, trainer, model, scored)
+
+    def improved(self: Validation, trainer: Trainer, model: Any, scored: bool) -> dict[str, float]:
+        return {"nll": 0.5} if model is not trainer.model else measure(self, trainer, model, scored)
+
+    monkeypatch.setattr(Validation, "measure", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(average_last=2)
+    assert (tmp_path / "run" / "average").is_dir()
+    monkeypatch.setattr(Validation, "measure", improved)
+    assert run(average_last=2).best == 0.5
+    assert resolve(tmp_path / "run") == tmp_path / "run" / "average"
+    monkeypatch.setattr(Validation, "measure", killed)
+    assert run(average_last=2).best == 0.5  # told by best.json, not measured again
 
 
 def test_without_development_text(run: Run, corpus: Path, tmp_path: Path) -> None:

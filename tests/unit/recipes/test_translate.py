@@ -396,3 +396,12 @@ def test_the_header_names_the_formula() -> None:
     assert "((5 + |Y|) / 6)^0.6" in line
     assert "source × 1 + 50" in line
     assert "greedy" in header(tiny_translator(), DecodingConfig(beam=1), "demo")
+
+
+def test_space_around_a_long_text_does_not_hide_where_to_cut() -> None:
+    tokenizer = tiny_tokenizers().source
+    words = "the cat sat on the mat and the cat sat"
+    for text in (words + " " * 3000, " " * 3000 + words):
+        assert split_text(text, tokenizer, 8) == split_text(words, tokenizer, 8)
+    apart = split_text("the cat" + " " * 3000 + "the mat", tokenizer, 8)
+    assert [each for each, _ in apart] == ["the cat", "the mat"]
