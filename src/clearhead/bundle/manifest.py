@@ -54,7 +54,7 @@ def read_manifest(directory: Path) -> dict[str, tuple[int, str]]:
     if canonical != raw:
         raise BundleError(f"{path}: damaged (not as it was written)")
     for name in listed:
-        if name.startswith("/") or ".." in name.split("/") or "\\" in name:
+        if name.startswith("/") or ".." in name.split("/") or "\\" in name or "\0" in name:
             raise BundleError(f"{path}: names a file outside its directory: {name!r}")
     return listed
 
@@ -68,6 +68,8 @@ def verify_manifest(directory: Path) -> frozenset[str]:
     for name, (size, digest) in listed.items():
         path = directory / name
         try:
+            if path.exists() and not path.is_file():
+                raise BundleError(f"{path}: damaged (it is not a regular file)")
             found = path.stat().st_size
             if found != size:
                 raise BundleError(f"{path}: damaged (it has {found} bytes, {size} were written)")

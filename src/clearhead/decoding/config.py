@@ -42,7 +42,7 @@ class DecodingConfig(Config):
     """Translations to return per sentence, at most `beam`; with sampling, the number of samples."""
     penalty: Penalty = "gnmt"
     """What divides the log-probability: ((5 + |Y|) / 6)^alpha, |Y|^alpha, or nothing."""
-    alpha: float = Field(default=0.6)
+    alpha: float = Field(default=0.6, ge=-20, le=20)
     """Exponent of the length penalty: the larger, the longer the translations."""
     max_length_ratio: float = Field(default=1.0, ge=0.0)
     max_length_extra: int = Field(default=50, ge=0)

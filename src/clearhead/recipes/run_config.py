@@ -13,7 +13,7 @@ from clearhead.config.toml import apply_settings, merge
 from clearhead.data.config import DataConfig
 from clearhead.decoding.config import DecodingConfig
 from clearhead.models import presets
-from clearhead.models.config import ModelConfig
+from clearhead.models.config import LearnedConfig, ModelConfig
 from clearhead.text.tokenizer import TokenizerConfig, Tokenizers
 from clearhead.training.config import EXTENDABLE, TrainingConfig
 
@@ -68,6 +68,8 @@ def compose(
     if missing:
         raise ConfigError(f"{where}: missing {'; '.join(missing)}")
     config = structure(RunConfig, merged, where=where)
+    if not config.out.strip():
+        raise ConfigError(f"{where}: out: empty; name the directory of the run (--out DIR)")
     if config.data.dev is None:
         for key, value in (("patience", config.training.patience), ("score_every", config.training.score_every)):
             if value:
@@ -75,7 +77,8 @@ def compose(
                     f"{where}: training.{key} needs a development set (data.dev; --dev-source and --dev-target)"
                 )
     if config.init is None:
-        resolve_model(config.model, config.tokenizer.vocab_size, config.tokenizer.vocab_size, config.tokenizer.joint)
+        size, joint = config.tokenizer.vocab_size, config.tokenizer.joint
+        _refuse_short_positions(config.data, resolve_model(config.model, size, size, joint))
     elif "preset" in config.model:
         raise ConfigError("model.preset: a fine-tuned model keeps the size of init; leave the preset out (--init)")
     return config.model_copy(update={"training": config.training.resolved()})
@@ -102,9 +105,24 @@ def resolve_model(table: Mapping[str, Any], source_vocab: int, target_vocab: int
 
 
 def resolved(config: RunConfig, model: ModelConfig, tokenizers: Tokenizers) -> RunConfig:
-    """The configuration with nothing left open: no preset, and the tokenizer that is really used."""
+    """The configuration with nothing left open: no preset, and the tokenizer that is really used.
+
+    Raises `ConfigError` when the model has fewer positions than the text may have tokens.
+    """
+    _refuse_short_positions(config.data, model)
     tokenizer = tokenizers.config.model_copy(update={"sampling": config.tokenizer.sampling})
     return config.model_copy(update={"model": unstructure(model), "tokenizer": tokenizer})
+
+
+def _refuse_short_positions(data: DataConfig, model: ModelConfig) -> None:
+    needed = data.max_length + 1  # EOS, or BOS on the side that the decoder reads
+    if isinstance(model.positions, LearnedConfig) and model.positions.max_positions < needed:
+        have = model.positions.max_positions
+        raise ConfigError(
+            f"data.max_length = {data.max_length} needs {needed} positions (EOS is one), but "
+            f"model.positions.max_positions = {have}; set max_positions to at least {needed}"
+            + (f", or max_length to at most {have - 1}" if have > 1 else "")
+        )
 
 
 def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

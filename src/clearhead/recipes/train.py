@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,7 @@ from clearhead.recipes.run_config import RunConfig, changed_keys, resolve_model,
 from clearhead.recipes.training_data import Development, TrainingStream, data_identity, open_stores, stream_seed
 from clearhead.text.tokenizer import Tokenizer, Tokenizers
 from clearhead.training.allocator import tune_allocator
-from clearhead.training.checkpoint import newest_valid, read_state, restore_trainer, seed_everything
+from clearhead.training.checkpoint import is_valid, newest_valid, read_state, restore_trainer, seed_everything
 from clearhead.training.curve import LearningCurve
 from clearhead.training.device import Compute, choose_compute
 from clearhead.training.display import Display, TensorBoard, duration
@@ -224,6 +225,8 @@ class _Session:
         out = self.run / AVERAGE
         if not k:
             return
+        if out.exists() and not is_valid(out):
+            shutil.rmtree(out)
         if out.exists():  # of this very run; a kill may have come before it was judged
             if (note := _read_json(self.run / BEST)).get("path") == AVERAGE:
                 self.best.value = note["value"]
@@ -384,8 +387,6 @@ def _clear(run: Path) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     """A JSON object; an empty one where there is none."""
-    import json
-
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -394,6 +395,4 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    import json
-
     atomic_write(path, json.dumps(value, indent=1) + "\n")

@@ -150,9 +150,11 @@ class Validation(Handler):
         self._last_scored = 0
 
     def updated(self, trainer: Trainer, update: Update) -> None:
-        scored = bool(self.score) and update.number % self.config.score_every == 0
-        if scored or (self.config.validate_every and update.number % self.config.validate_every == 0):
-            self._run(trainer, scored)
+        due = self.score is not None and update.number % self.config.score_every == 0
+        if due or (self.config.validate_every and update.number % self.config.validate_every == 0):
+            outcome = trainer.finished()  # the last update is scored here already, so that it is measured once
+            last = outcome is not None and outcome.signal is None
+            self._run(trainer, due or (last and self.score is not None))
 
     def ended(self, trainer: Trainer, outcome: Outcome) -> None:
         last = self._last if self.score is None else min(self._last, self._last_scored)
@@ -204,6 +206,7 @@ class Best(Handler):
         self.value: float | None = None
         self.update: int | None = None
         self.waited = 0
+        self.seen = 0
 
     def better(self, value: float) -> bool:
         """Whether `value` would be the new best: lower for the NLL, higher for the others."""
@@ -220,15 +223,17 @@ class Best(Handler):
             return
         if self.better(value):
             self.value, self.update, self.waited = value, result.update, 0
-        else:
+        elif result.update > self.seen:  # an update measured again costs nothing
             self.waited += 1
+        self.seen = result.update
         self.judge(trainer)
 
     def state(self) -> dict[str, Any]:
-        return {"value": self.value, "update": self.update, "waited": self.waited}
+        return {"value": self.value, "update": self.update, "waited": self.waited, "seen": self.seen}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.value, self.update, self.waited = state["value"], state["update"], int(state["waited"])
+        self.seen = int(state.get("seen", 0))
 
     def judge(self, trainer: Trainer) -> None:
         """Stop the run if its patience is spent."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 
@@ -93,3 +94,13 @@ def test_flipped_bits_in_a_real_bundle(saved: Path) -> None:
             load_bundle(saved)
         path.write_bytes(whole)
     load_bundle(saved)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_among_the_files_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(b"")
+    write_manifest(tmp_path)
+    (tmp_path / "weights").unlink()
+    os.mkfifo(tmp_path / "weights")
+    with pytest.raises(BundleError, match="not a regular file"):
+        verify_manifest(tmp_path)

@@ -64,6 +64,8 @@ def test_an_override_changes_its_figure_and_no_other() -> None:
         ({"dropout": 1.0}, r"model\.dropout"),
         ({"dropout": -0.1}, r"model\.dropout"),
         ({"d_model": 0}, r"model\.d_model"),
+        ({"d_model": 3_200_000_000_000}, r"model\.d_model"),
+        ({"encoder_layers": 3_000_000}, r"model\.encoder_layers"),
         ({"norm": "middle"}, r"model\.norm"),
         ({"positions": {"kind": "rotary"}}, r"model\.positions"),
         ({"d_model": "512"}, r"model\.d_model"),

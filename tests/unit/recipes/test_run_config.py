@@ -49,11 +49,18 @@ def test_every_missing_key_is_named_with_its_flag() -> None:
         ("training.schedule.kind=linar", "did you mean 'linear'"),
         ("init=some/bundle", "model.preset: a fine-tuned model keeps the size of init"),
         ("tokenizer.vocab_size=20", "too small"),
+        ("model.positions={kind='learned', max_positions=256}", "data.max_length .* model.positions.max_positions"),
+        ("out=''", "out: empty"),
     ],
 )
 def test_mistakes_are_found_before_any_data_is_read(setting: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         compose(TABLE, {}, [setting])
+
+
+def test_learnt_positions_that_hold_the_longest_text() -> None:
+    """256 tokens and EOS."""
+    compose(TABLE, {}, ["model.positions={kind='learned', max_positions=257}"])
 
 
 def test_two_vocabularies_cannot_be_tied() -> None:

@@ -100,6 +100,43 @@ def test_scoring_has_its_own_interval_and_happens_at_the_end(make_trainer: Make)
     assert {r.update: r.scores.get("bleu") for r in heard.results} == {2: None, 3: 12.5, 4: None, 6: 12.5, 7: 12.5}
 
 
+@pytest.mark.parametrize(("updates", "patience"), [(4, 1), (4, 2), (9, 1)])
+def test_no_update_is_counted_twice(make_trainer: Make, updates: int, patience: int) -> None:
+    """The last update is validated for its NLL and scored because it is the last; that is one validation of it."""
+    heard = Heard()
+    config = TrainingConfig(updates=updates, validate_every=2, score_every=3, patience=patience)
+    values = iter([3.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+
+    class Scripted(Validation):
+        def measure(self, trainer: Trainer, model: torch.nn.Module, scored: bool) -> dict[str, float]:
+            return {"nll": next(values), **({"bleu": 1.0} if scored else {})}
+
+    best = Best("nll", patience)
+    validation = Scripted(development, config, lambda model: {"bleu": 1.0})
+    trainer = make_trainer(updates=updates, validate_every=2, handlers=[validation, best, heard])
+    trainer.run()
+    if updates == 4:
+        assert [(result.update, "bleu" in result.scores) for result in heard.results] == [
+            (2, False), (3, True), (4, True)
+        ]  # fmt: skip
+        assert (best.update, best.waited) == (4, 0)
+    else:  # patience ends the run at 6, which is scored there because 6 is due
+        assert (best.update, best.waited, trainer.progress.update) == (4, 1, 6)
+
+
+def test_the_same_update_again_costs_no_patience(make_trainer: Make) -> None:
+    best, trainer = Best("nll", patience=1), make_trainer()
+    best.validated(trainer, Validated(3, {"nll": 1.0}))
+    best.validated(trainer, Validated(3, {"nll": 1.0}))
+    assert best.waited == 0
+    again = Best("nll", patience=1)
+    again.restore(best.state())
+    again.validated(trainer, Validated(3, {"nll": 1.0}))
+    assert again.waited == 0
+    again.validated(trainer, Validated(4, {"nll": 1.0}))
+    assert again.waited == 1
+
+
 def test_an_interrupted_run_does_not_validate_on_its_way_out(make_trainer: Make) -> None:
     """Else it would differ from the run that was not interrupted."""
     heard = Heard()
