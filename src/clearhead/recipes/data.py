@@ -29,8 +29,8 @@ def split_corpus(
     """Split two aligned files, or one TSV, into `out`/{train,dev,test}.{SOURCE,TARGET} and `out`/split.json.
 
     SOURCE and TARGET are `names`, or else what the file names end in (`corpus.en` → `en`), or "source" and "target".
-    The corpus is read twice and streamed. Each file is replaced as a whole, split.json last. Raises InputError or
-    DataError.
+    The corpus is read twice and streamed. The files of an earlier split are replaced, each as a whole, split.json last;
+    others of these names are not touched. Raises InputError or DataError.
     """
     if len(corpus) not in (1, 2):
         raise InputError(f"a corpus is two aligned files or one TSV file; {len(corpus)} files were given")
@@ -41,6 +41,9 @@ def split_corpus(
     for path in targets.values():
         if any(path.resolve() == Path(given).resolve() for given in corpus):
             raise InputError(f"{path} is part of the corpus and would be replaced: choose another directory with --out")
+    strangers = [] if (Path(out) / "split.json").exists() else [path for path in targets.values() if path.exists()]
+    if strangers:
+        raise InputError(f"{strangers[0]} is there and no earlier split's: choose another directory with --out")
     plan = plan_split(_read(corpus), dev=dev, test=test, seed=seed, by=by)
     Path(out).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:

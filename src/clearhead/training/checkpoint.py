@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 FORMAT = 1
+NEEDED = frozenset({"progress", "random", "handlers", "average_count", "threads", "precision", "device", "versions"})
 STATE = "training/state.json"
 OPTIMIZER = "training/optimizer.safetensors"
 
@@ -101,6 +102,8 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
         raise BundleError(f"{where}: damaged ({error})") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise BundleError(f"{where}: not a training state of format {FORMAT}")
+    if missing := sorted(NEEDED - state.keys()):
+        raise BundleError(f"{where}: damaged (it lacks {', '.join(missing)})")
     return state
 
 

@@ -56,6 +56,8 @@ def choose_device(device: str) -> torch.device:
         chosen = torch.device(device)
     except RuntimeError:
         raise ConfigError(f"device {device!r}: there is no such device; use auto, cpu, cuda or cuda:N") from None
+    if chosen.type not in ("cpu", "cuda") and not (chosen.type == "mps" and torch.backends.mps.is_available()):
+        raise ConfigError(f"device {device!r}: not on this machine; use auto, cpu, cuda or cuda:N")
     if chosen.type == "cuda" and (not torch.cuda.is_available() or (chosen.index or 0) >= torch.cuda.device_count()):
         found = torch.cuda.device_count() if torch.cuda.is_available() else 0
         raise ConfigError(f"device {device!r}: not there (CUDA devices found: {found}); use auto or cpu")

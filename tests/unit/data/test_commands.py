@@ -71,6 +71,17 @@ def test_split_of_a_tsv_and_named_endings(tmp_path):
     assert (tmp_path / "s" / "train.de").read_text().count("\n") == 18
 
 
+def test_split_never_writes_over_what_is_not_its_own(corpus, tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "dev.en").write_text("mine\n")
+    with pytest.raises(InputError, match="no earlier split's"):
+        split_corpus(corpus, tmp_path / "s", dev=1, test=1, seed=0)
+    assert (tmp_path / "s" / "dev.en").read_text() == "mine\n"
+    split_corpus(corpus, tmp_path / "t", dev=1, test=1, seed=0)
+    split_corpus(corpus, tmp_path / "t", dev=2, test=1, seed=0)  # its own files may be replaced
+    assert json.loads((tmp_path / "t" / "split.json").read_text())["dev"] == 2
+
+
 def test_split_never_writes_over_its_own_corpus(tmp_path):
     for name in ("train.en", "train.de"):
         (tmp_path / name).write_text("a\nb\nc\n")

@@ -130,7 +130,7 @@ def test_state_must_be_there_and_of_this_format(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="not a checkpoint to go on from"):
         read_state(path)
     (path / "training").mkdir()
-    for text in ("{", "[]", '{"format": 2}'):
+    for text in ("{", "[]", '{"format": 2}', '{"format": 1, "progress": {}}'):
         (path / "training" / "state.json").write_text(text)
         with pytest.raises(BundleError, match=r"state\.json"):
             read_state(path)

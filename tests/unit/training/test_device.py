@@ -78,3 +78,9 @@ def test_the_allocator_is_tuned_unless_the_user_did(environment: dict[str, str],
 def test_elsewhere_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert tune_allocator() is None
+
+
+@pytest.mark.parametrize("device", ["meta", "xpu"])
+def test_a_device_that_cannot_compute_here_is_refused(device: str) -> None:
+    with pytest.raises(ConfigError, match="use auto, cpu, cuda"):
+        choose_device(device)
