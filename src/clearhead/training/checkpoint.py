@@ -4,9 +4,9 @@
         training/optimizer.safetensors moments by parameter name
         training/state.json            progress, data position, random states, handlers, threads, configuration
 
-Nothing is pickled and nothing is overwritten: each save is a new directory that appears whole. A checkpoint is
-believed only after its manifest was verified. A checkpoint is never removed while it is the best one, or unless enough
-valid ones remain.
+Nothing is pickled and nothing sound is overwritten: each save is a new directory that appears whole, and only a damaged
+one of the same update makes room for it. A checkpoint is believed only after its manifest was verified. It is never
+removed while it is the best one, or unless enough valid ones remain.
 """
 
 from __future__ import annotations
