@@ -12,7 +12,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TORCH_NEEDS = ("filelock", "fsspec", "jinja2", "networkx", "setuptools>=77.0.3", "sympy>=1.13.3", "typing-extensions")
-LOCKS = {"runtime": ("plots", "tensorboard"), "dev": ("plots", "tensorboard", "dev")}
+LOCKS = {
+    "runtime": ("plots", "tensorboard", "formats"),
+    "dev": ("plots", "tensorboard", "formats", "dev"),
+}
 HEADER = "# Made by `make lock`; do not edit. torch is installed in a step of its own (see the Makefile).\n"
 
 
