@@ -162,10 +162,12 @@ def run_child(arguments: list[str], allocator: str) -> tuple[dict[str, Any], str
 
 
 def tune() -> str:
-    """Tell glibc for this process, and so for all sides alike, what our trainer tells it; the words for the header."""
+    """Tell glibc and PyTorch for this process, so for all sides alike, what our trainer tells them; in words."""
     from clearhead.training.allocator import tune_allocator
+    from clearhead.training.huge_pages import ask_for_huge_pages
 
-    return tune_allocator() or "could not be tuned here"
+    pages = ask_for_huge_pages()
+    return ", ".join(filter(None, (tune_allocator(), pages))) or "could not be tuned here"
 
 
 def main() -> None:

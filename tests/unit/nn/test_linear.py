@@ -12,7 +12,7 @@ from clearhead.nn.linear import Linear, LinearPath, linear, linear_path
 
 ROADS = {
     "plain": LinearPath("mkl", "mkl", "mkl"),
-    "zen4": LinearPath("onednn", "onednn", "mkl"),
+    "zen4": LinearPath("onednn", "onednn", "by shape"),
     "zen5": LinearPath("onednn", "onednn", "onednn"),
 }
 
@@ -49,6 +49,15 @@ def test_results_and_gradients_are_those_of_plain_linear(road: str, shape: tuple
     x, weight, bias = inputs(*shape)
     agrees(x, weight, bias)
     agrees(x, weight, None)
+
+
+@pytest.mark.parametrize("outputs", [3, 7, 11])
+def test_weights_may_be_wide_square_or_tall(road: str, outputs: int) -> None:
+    x, weight, bias = inputs(2, 4, 7, outputs=outputs)
+    agrees(x, weight, bias)
+    linear(x, weight, bias).sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.is_contiguous()  # as the optimizer's own tensors are
 
 
 def test_inputs_need_not_be_contiguous(road: str) -> None:
@@ -112,9 +121,26 @@ def test_the_road_is_really_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("outputs", "calls"),
+    [
+        (5, [(3, 7), (3, 5), (5, 3)]),  # forward, ∂x, then ∂W with its longer side as rows
+        (9, [(3, 7), (3, 9), (7, 3)]),  # (∂W)ᵀ, for the same reason
+        (7, [(3, 7), (3, 7)]),  # a square ∂W is left to MKL
+    ],
+)
+def test_the_road_by_shape(outputs: int, calls: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, ...]] = []
+    monkeypatch.setattr(module, "linear_path", lambda: ROADS["zen4"])
+    monkeypatch.setattr(module, "_onednn", lambda x, w, b: seen.append(tuple(x.shape)) or F.linear(x, w, b))
+    x, weight, bias = inputs(3, 7, outputs=outputs)
+    linear(x, weight, bias).sum().backward()
+    assert seen == calls
+
+
+@pytest.mark.parametrize(
     ("vendor", "family", "expected"),
     [
-        ("AuthenticAMD", 25, ("onednn", "onednn", "mkl")),
+        ("AuthenticAMD", 25, ("onednn", "onednn", "by shape")),
         ("AuthenticAMD", 26, ("onednn", "onednn", "onednn")),
         ("GenuineIntel", 6, ("mkl", "mkl", "mkl")),
         ("", 0, ("mkl", "mkl", "mkl")),
@@ -136,7 +162,7 @@ def test_no_onednn_means_plain_linear(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_path_reads_well_in_a_run_header() -> None:
-    assert str(ROADS["zen4"]) == "onednn (∂W: mkl)"
+    assert str(ROADS["zen4"]) == "onednn (∂W: by shape)"
     assert str(ROADS["zen5"]) == "onednn"
 
 
