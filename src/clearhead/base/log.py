@@ -1,16 +1,33 @@
 """The one logger, and where its lines go: to standard error, because standard output carries results only."""
 
+import contextlib
 import logging
 import re
 import sys
+from pathlib import Path
 from typing import TextIO
 
-__all__ = ["logger", "setup"]
+__all__ = ["FileLog", "logger", "printable", "setup"]
 
 logger = logging.getLogger("clearhead")
 
-# Control characters and the separators that some viewers break lines at; a line feed and a tab may stay.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Controls (C0, C1, DEL), those that turn the direction of writing, the separators that some viewers break lines at,
+# halves of surrogate pairs. A tab may stay, and so may a line feed before an indented line: our own messages have no
+# others, and a file's name with one in it cannot begin a line of its own.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\n(?!  )"
+)
+
+
+def printable(text: str) -> str:
+    """`text` as one message that a terminal shows and does not obey: what could move its cursor, colour it, turn its
+    writing round or begin another line becomes an escape.
+
+    >>> print(printable("a\\x1b[31mb"), printable("error:\\n  one"), printable("a\\nb"))
+    a\\u001b[31mb error:
+      one a\\u000ab
+    """
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def setup(verbose: bool = False, quiet: bool = False) -> None:
@@ -48,15 +65,34 @@ class _StandardError(logging.StreamHandler[TextIO]):
 class _Plain(logging.Formatter):
     """The message alone, warnings and errors marked, control characters shown as escapes."""
 
-    def __init__(self, mark: bool) -> None:
-        super().__init__("%(message)s")
+    def __init__(self, mark: bool, layout: str = "%(message)s") -> None:
+        super().__init__(layout, "%Y-%m-%d %H:%M:%S")
         self.mark = mark
 
-    def format(self, record: logging.LogRecord) -> str:
-        """One record as text."""
-        text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", super().format(record))
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        """The message of one record, without a traceback that may follow it."""
+        record.message = printable(record.message)
+        text = super().formatMessage(record)
         marked = self.mark and record.levelno >= logging.WARNING
         return f"{record.levelname.lower()}: {text}" if marked else text
+
+
+class FileLog(logging.FileHandler):
+    """A log file with the time of each line. Lines that the disk does not take wait for the next one, in silence."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        self.setFormatter(_Plain(mark=False, layout="%(asctime)s %(levelname).1s %(message)s"))
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
+        """Silent for the disk's errors; any other is a bug and told."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+    def close(self) -> None:
+        """Close the file, also when what it still holds cannot be written."""
+        with contextlib.suppress(OSError):
+            super().close()
 
 
 def _plain_handler() -> logging.Handler:

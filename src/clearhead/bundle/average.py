@@ -6,25 +6,38 @@ average: every bundle weighs the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from clearhead.base.errors import BundleError
-from clearhead.bundle.bundle import Bundle, load_bundle, save_bundle
+from clearhead.bundle.bundle import WEIGHTS, Bundle, load_bundle, save_bundle
+from clearhead.bundle.manifest import read_manifest
 from clearhead.bundle.weights import state_tensors
 
-__all__ = ["average_bundles"]
+__all__ = ["average_bundles", "is_average_of", "mean_bundle", "weights_of"]
+
+NAMES, DIGESTS, SCORES = "averaged", "averaged_weights", "average_scores"
 
 
 def average_bundles(paths: Sequence[Path], out: Path) -> Bundle:
-    """Average the raw weights of `paths`, write the result to `out` and return it.
+    """Write the `mean_bundle` of `paths` to `out` and return it. Raises `BundleError`, also when `out` exists."""
+    averaged = replace(mean_bundle(paths), path=out)
+    save_bundle(out, averaged)
+    return averaged
+
+
+def mean_bundle(paths: Sequence[Path]) -> Bundle:
+    """The average of the raw weights of `paths`, in memory.
 
     Sums run in float64 and the mean is rounded once to the weights' own type (float32), so the average of equal
     weights is those weights. Tied parameters are averaged once; integer buffers are those of the last bundle, and so
-    are tokenizer and summary. Raises `BundleError` if the bundles do not share model, tokenizer and languages.
+    are tokenizer and summary. The summary says what was averaged: by name, and by the SHA-256 of the weights. Raises
+    `BundleError` if the bundles do not share model, tokenizer and languages.
     """
     if not paths:
         raise BundleError("nothing to average: name at least one bundle")
@@ -41,10 +54,19 @@ def average_bundles(paths: Sequence[Path], out: Path) -> Bundle:
     with torch.no_grad():
         for name, total in sums.items():
             tensors[name].copy_(total / len(paths))
-    training = {**bundle.training, "averaged": [Path(path).name for path in paths]}
-    averaged = Bundle(bundle.model, bundle.tokenizers, bundle.languages, bundle.config, training, out)
-    save_bundle(out, averaged)
-    return averaged
+    summary = {key: value for key, value in bundle.training.items() if key != SCORES}
+    summary |= {NAMES: [Path(path).name for path in paths], DIGESTS: weights_of(paths)}
+    return Bundle(bundle.model, bundle.tokenizers, bundle.languages, bundle.config, summary)
+
+
+def weights_of(paths: Sequence[Path]) -> list[str]:
+    """What tells the weights of bundles apart whatever their names: the SHA-256 that each manifest has for them."""
+    return [read_manifest(path).get(WEIGHTS, (0, ""))[1] for path in paths]
+
+
+def is_average_of(training: Mapping[str, Any], paths: Sequence[Path]) -> bool:
+    """Whether a bundle with this summary is the average of exactly these bundles, as they are now."""
+    return training.get(DIGESTS) == weights_of(paths)
 
 
 def _agree(first: Bundle, other: Bundle) -> None:

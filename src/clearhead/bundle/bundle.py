@@ -20,7 +20,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from clearhead.base.errors import BundleError, ConfigError
+from clearhead.base.errors import BundleError, ConfigError, InputError
 from clearhead.base.files import atomic_directory
 from clearhead.bundle.manifest import MANIFEST, verify_manifest, write_manifest
 from clearhead.bundle.weights import expected, read_tensors, state_tensors, write_tensors
@@ -29,6 +29,7 @@ from clearhead.config.toml import dump_toml, load_toml
 from clearhead.models.build import build
 from clearhead.models.config import ModelConfig
 from clearhead.models.seq2seq import Seq2Seq
+from clearhead.text.languages import translation_pair
 from clearhead.text.tokenizer import Tokenizers
 
 __all__ = ["Bundle", "BundleInfo", "Weights", "load_bundle", "load_tensors", "read_info", "save_bundle", "versions"]
@@ -81,14 +82,15 @@ def save_bundle(
     *,
     ema: Mapping[str, Tensor] | None = None,
     extra: Callable[[Path], None] | None = None,
+    replace: bool = False,
 ) -> None:
     """Write `bundle` as the directory `path`, which appears whole or not at all.
 
     `ema` maps parameter names to averaged values; a bundle that has them is loaded with them by default. `extra`
     is called with the unfinished directory to add files of its own (a checkpoint's optimizer). Raises `BundleError`
-    if `path` exists.
+    if `path` exists, unless `replace`: then what is there goes once the new one is whole.
     """
-    if path.exists():
+    if path.exists() and not replace:
         raise BundleError(f"{path}: exists already; choose another directory or remove it first")
     tensors, _ = state_tensors(bundle.model)
     description = {
@@ -106,7 +108,7 @@ def save_bundle(
         "versions": versions(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_directory(path) as unfinished:
+    with atomic_directory(path, replace=replace) as unfinished:
         (unfinished / DESCRIPTION).write_text(dump_toml(description), encoding="utf-8")
         write_tensors(unfinished / WEIGHTS, tensors)
         if ema is not None:
@@ -130,13 +132,13 @@ def read_info(path: Path) -> BundleInfo:
         found = description.get("format")
         if found != FORMAT:
             raise BundleError(f"{where}: format {found!r}; this version of clearhead reads format {FORMAT}")
-        source, target = description["languages"]
+        languages = _languages(description["languages"], where)
         weights = description["weights"]
         if weights not in ("raw", "ema"):
             raise BundleError(f"{where}: weights: expected 'raw' or 'ema', got {weights!r}")
         config = structure(ModelConfig, description["model"], where=str(where), under="model")
         return BundleInfo(
-            (str(source), str(target)),
+            languages,
             config,
             weights,
             dict(description["tokenizer"]),
@@ -147,6 +149,13 @@ def read_info(path: Path) -> BundleInfo:
         raise BundleError(str(error)) from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(f"{where}: damaged ({error})") from None
+
+
+def _languages(codes: Any, where: Path) -> tuple[str, str]:
+    try:
+        return translation_pair([str(code) for code in codes])
+    except InputError as error:
+        raise BundleError(f"{where}: languages: {error}") from None
 
 
 def load_bundle(path: Path | str, *, weights: Weights = "auto", device: torch.device | str | None = None) -> Bundle:

@@ -9,7 +9,7 @@ from pathlib import Path
 from clearhead.base.errors import BundleError
 from clearhead.bundle.manifest import verify_manifest
 
-__all__ = ["BEST", "CHECKPOINTS", "is_bundle", "resolve", "steps"]
+__all__ = ["BEST", "CHECKPOINTS", "STEP", "is_bundle", "resolve", "steps"]
 
 CHECKPOINTS = "checkpoints"
 BEST = "best.json"

@@ -8,6 +8,8 @@ it is truncated), and results can depend on how a tensor is aligned.
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -59,10 +61,16 @@ def expected(tensors: Mapping[str, Tensor]) -> Signature:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write one safetensors file; the caller's directory is atomic and has the manifest."""
+    """Write one safetensors file; the caller's directory is atomic and has the manifest. Raises OSError."""
     path.touch()
     mode = path.stat().st_mode  # as the umask has it; safetensors would leave the file to its owner alone
-    save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path)
+    try:
+        save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        # It tells what the system refused in words only; as an OSError it is told and treated like any other.
+        if (found := re.search(r"\(os error (\d+)\)", str(error))) is None:
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
     path.chmod(mode)
 
 

@@ -1,19 +1,22 @@
 """The program `clearhead`: its commands, and how every failure of theirs ends.
 
-Exit codes: 0 done · 1 failure at run time · 2 usage or bad input · 130 interrupted. A user's mistake never shows a
-traceback; a fault of ours does.
+Exit codes: 0 done · 1 failure at run time · 2 usage or bad input · 130 interrupted · 143 ended by SIGTERM, 129 by
+SIGHUP. A user's mistake never shows a traceback; a fault of ours does.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.core
 
 from clearhead.base.errors import ClearheadError
+from clearhead.base.log import printable
 from clearhead.cli import data
 from clearhead.cli.average import average
 from clearhead.cli.evaluate import evaluate
@@ -24,9 +27,28 @@ from clearhead.cli.translate import translate
 
 __all__ = ["app", "main"]
 
+USAGE: Any = typer.BadParameter.__base__  # what typer raises for wrong arguments; it has no public name
+
+
+class Ended(KeyboardInterrupt):
+    """SIGTERM or SIGHUP, as an exception: like Ctrl-C it unwinds what is open, so that no temporary file is left."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+        self.name = signal.Signals(number).name
+
 
 class Program(typer.core.TyperGroup):
     """The commands, with one place where their failures become messages and exit codes."""
+
+    def make_context(self, *arguments: Any, **named: Any) -> Any:
+        """Read what comes before the command."""
+        try:
+            return super().make_context(*arguments, **named)
+        except USAGE as error:
+            error.message = printable(error.message)  # it quotes what was typed
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Usage errors (exit code 2) are typer's own."""
@@ -36,12 +58,17 @@ class Program(typer.core.TyperGroup):
                 sys.stdout.flush()
         except ClearheadError as error:
             _fail(str(error), error.exit_code)
+        except Ended as ended:
+            _fail(f"ended by {ended.name}", ended.exit_code)
         except KeyboardInterrupt:
             _fail("interrupted", 130)
         except BrokenPipeError:
             # The reader of our output has gone, as in `… | head`: no failure of ours, and nobody is left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(0) from None
+        except USAGE as error:
+            error.message = printable(error.message)
+            raise
         except OSError as error:
             # What no recipe expected of the disk: a full one, a name too long, a file where a folder should be.
             from clearhead.base.files import file_error
@@ -52,7 +79,7 @@ class Program(typer.core.TyperGroup):
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {printable(message)}", file=sys.stderr)
     raise SystemExit(code)
 
 
@@ -92,6 +119,14 @@ def _options(
     log.setup(verbose, quiet)
 
 
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a second one, as `timeout` sends it, must not cut the clearing up short
+    raise Ended(number)
+
+
 def main() -> None:
     """Run the program with the arguments of the process, and exit with its code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # `nohup` has it ignored, and means it
+            signal.signal(number, _end)
     app()

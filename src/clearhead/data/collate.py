@@ -39,6 +39,10 @@ class Batch:
         """Number of source tokens, EOS included."""
         return int(self.source.lengths.sum())
 
+    def rows(self, start: int, stop: int) -> "Batch":
+        """Pairs `start` to `stop` alone, each side padded no further than its longest row needs."""
+        return Batch(*(_cut(side, start, stop) for side in (self.source, self.prefix, self.gold)))
+
 
 def collate(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.device | str | None = None) -> Batch:
     """Make a batch of (source ids, target ids) without BOS and EOS.
@@ -51,3 +55,9 @@ def collate(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.
         prefix=Padded.from_lists([[BOS, *target] for _, target in pairs], device),
         gold=Padded.from_lists([[*target, EOS] for _, target in pairs], device),
     )
+
+
+def _cut(side: Padded, start: int, stop: int) -> Padded:
+    lengths = side.lengths[start:stop]
+    width = int(lengths.max()) if len(lengths) else 0
+    return Padded(side.ids[start:stop, :width], lengths)

@@ -12,6 +12,7 @@ removed while it is the best one, or unless enough valid ones remain.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import random
 import shutil
@@ -22,17 +23,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from clearhead.base.errors import BundleError, TrainingError
+from clearhead.base.errors import BundleError, ClearheadError, TrainingError
 from clearhead.base.log import logger
 from clearhead.bundle.bundle import EMA, WEIGHTS, Bundle, save_bundle, versions
 from clearhead.bundle.manifest import verify_manifest
-from clearhead.bundle.resolve import CHECKPOINTS, steps
+from clearhead.bundle.resolve import CHECKPOINTS, STEP, steps
 from clearhead.bundle.weights import expected, read_tensors, state_tensors, write_tensors
 from clearhead.training.optim import optimizer_tensors, restore_optimizer
 from clearhead.training.trainer import Trainer
 
 __all__ = [
+    "checkpoint_bytes",
     "checkpoint_path",
+    "free_bytes",
     "is_valid",
     "newest_valid",
     "prune",
@@ -43,6 +46,7 @@ __all__ = [
 ]
 
 FORMAT = 1
+SMALL_FILES = 2**20  # bytes: tokenizer, state and description
 NEEDED = frozenset({"progress", "random", "handlers", "average_count", "threads", "precision", "device", "versions"})
 STATE = "training/state.json"
 OPTIMIZER = "training/optimizer.safetensors"
@@ -53,18 +57,34 @@ def checkpoint_path(run: Path, update: int) -> Path:
     return run / CHECKPOINTS / f"step-{update:08d}"
 
 
-def save_checkpoint(run: Path, trainer: Trainer, bundle: Bundle, identity: Mapping[str, Any]) -> Path:
+def checkpoint_bytes(trainer: Trainer) -> int:
+    """About what a checkpoint takes on disk: the weights, their moving average, two moments a parameter, the rest."""
+    tensors, _ = state_tensors(trainer.model)
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    return weights * (3 if trainer.average is None else 4) + SMALL_FILES
+
+
+def free_bytes(path: Path) -> int | None:
+    """The room left on the disk of `path`, or of the nearest directory above it that exists; None if nobody knows."""
+    for folder in (path, *path.absolute().parents):
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(folder).free
+    return None
+
+
+def save_checkpoint(
+    run: Path, trainer: Trainer, bundle: Bundle, identity: Mapping[str, Any], *, renew: bool = False
+) -> Path:
     """Save the trainer at an update boundary and return the new directory, or the sound one that was there already.
 
-    A damaged one, which the run had to go back behind, is replaced.
+    A damaged one, which the run had to go back behind, is replaced, and with `renew` a sound one, too. `identity` says
+    what the run is made of (configuration, data); it is what a resume is compared with.
 
-    `identity` says what the run is made of (configuration, data); it is what a resume is compared with.
+    Raises `TrainingError` where the disk does not take it; what was there is untouched, and nothing is left over.
     """
     path = checkpoint_path(run, trainer.progress.update)
-    if path.exists():
-        if is_valid(path):
-            return path
-        shutil.rmtree(path)
+    if not renew and is_valid(path):
+        return path
     state = capture_state(trainer) | {"identity": dict(identity)}
 
     def add(unfinished: Path) -> None:
@@ -72,8 +92,24 @@ def save_checkpoint(run: Path, trainer: Trainer, bundle: Bundle, identity: Mappi
         (unfinished / STATE).write_text(json.dumps(state, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         write_tensors(unfinished / OPTIMIZER, optimizer_tensors(trainer.optimizer, trainer.model))
 
-    save_bundle(path, bundle, ema=None if trainer.average is None else trainer.average.tensors, extra=add)
+    average = None if trainer.average is None else trainer.average.tensors
+    try:
+        save_bundle(path, bundle, ema=average, extra=add, replace=True)
+    except (OSError, ClearheadError) as error:
+        raise _not_saved(path, trainer, error) from None
     return path
+
+
+def _not_saved(path: Path, trainer: Trainer, error: Exception) -> TrainingError:
+    # `file_error` drops the cause from what is shown, not from the exception.
+    cause = error if isinstance(error, OSError) else error.__context__
+    reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(error)
+    free = free_bytes(path)
+    room = "" if free is None else f", {free / 2**20:,.1f} MiB are free there"
+    return TrainingError(
+        f"{path}: the checkpoint of update {trainer.progress.update} cannot be saved: {reason} "
+        f"(it takes about {checkpoint_bytes(trainer) / 2**20:,.1f} MiB{room})"
+    )
 
 
 def capture_state(trainer: Trainer) -> dict[str, Any]:
@@ -166,7 +202,7 @@ def newest_valid(run: Path) -> Path | None:
     from scratch must be the user's decision.
     """
     damage: list[str] = []
-    for _, path in reversed(steps(run)):
+    for path in _claimed(run):
         try:
             verify_manifest(path)
         except BundleError as error:
@@ -180,6 +216,17 @@ def newest_valid(run: Path) -> Path | None:
             f"{run}: no checkpoint is usable ({'; '.join(damage)}); restore one, or start again with --fresh"
         )
     return None
+
+
+def _claimed(run: Path) -> list[Path]:
+    """Everything that has the name of a checkpoint, newest first: what is no directory is a damaged one, not none."""
+    where = run / CHECKPOINTS
+    if not where.exists():
+        return []
+    if not where.is_dir():
+        raise BundleError(f"{where}: not a directory, so it holds no checkpoint; remove it, or train elsewhere (--out)")
+    named = [(STEP.fullmatch(path.name), path) for path in where.iterdir()]
+    return [path for _, path in sorted(((int(match[1]), path) for match, path in named if match), reverse=True)]
 
 
 def is_valid(checkpoint: Path) -> bool:

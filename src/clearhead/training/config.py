@@ -38,7 +38,9 @@ class TrainingConfig(Config):
     """The loop. Whichever limit comes first ends the run: `updates`, `max_minutes`, `epochs`, `patience` (0: none).
 
     `updates` counts optimizer steps, each over `accumulate` batches. `score_every`, `validate_every` and `save_every`
-    count updates; 0 never. `patience` counts validations (of `metric`) without a new best.
+    count updates; 0 never. `patience` counts validations (of `metric`) without a new best. When a loss or a gradient is
+    not finite, `non_finite` says whether the run stops or goes on without a step; the `skip_limit`-th of those in a row
+    stops it all the same.
     """
 
     updates: int = Field(default=100_000, ge=1)
@@ -46,6 +48,8 @@ class TrainingConfig(Config):
     epochs: int = Field(default=0, ge=0)
     accumulate: int = Field(default=1, ge=1)
     clip_norm: float = Field(default=0.0, ge=0)
+    non_finite: Literal["stop", "skip"] = "stop"
+    skip_limit: int = Field(default=3, ge=1)
     optimizer: Optimizer = Adam()
     schedule: Schedule = InverseSqrt()
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
@@ -70,6 +74,8 @@ class TrainingConfig(Config):
             raise ValueError(f"metric {self.metric!r} is only known when score_every > 0")
         if self.patience and not (self.score_every if self.metric != "nll" else self.validate_every):
             raise ValueError("patience counts validations: set validate_every > 0")
+        if self.average_last == 1:
+            raise ValueError("average_last 1 would be a copy: set it to 0 or to at least 2")
         if self.average_last > self.keep_last:
             raise ValueError(f"average_last {self.average_last} needs a keep_last as large, got {self.keep_last}")
         return self
@@ -94,6 +100,8 @@ EXTENDABLE = frozenset(
         "training.average_last",
         "training.log_every",
         "training.tensorboard",
+        "training.non_finite",
+        "training.skip_limit",
     }
 )
-"""Keys that may differ when a run is resumed: none of them changes what an update computes."""
+"""Keys that may differ when a run is resumed: none of them changes what an update computes (when it can)."""

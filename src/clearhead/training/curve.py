@@ -56,6 +56,8 @@ class LearningCurve(Handler):
             except ImportError:
                 self._able = False
                 logger.info("no learning curve: matplotlib is not installed (pip install 'clearhead[plots]')")
+            except OSError as error:  # a picture is no reason to stop
+                logger.warning("%s: not drawn: %s", self.image, error.strerror or error)
             self._drawn_at = time.perf_counter()
             self._cost = self._drawn_at - begun
 
@@ -77,8 +79,11 @@ def draw_curve(metrics: Path, image: Path, title: str) -> None:
     with mpl.rc_context({"font.family": family}), warnings.catch_warnings():
         # A character of the run's name that no installed font has is drawn as a box; that is no reason to complain.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        _figure(lines, title).savefig(temporary)
-    temporary.replace(image)
+        try:
+            _figure(lines, title).savefig(temporary)
+            temporary.replace(image)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _figure(lines: list[dict[str, Any]], title: str) -> Any:

@@ -96,6 +96,8 @@ class Display(Handler):
 
     @staticmethod
     def _described(line: dict[str, Any]) -> str:
+        if "loss" not in line:
+            return "no step made"
         ppl = f"  ppl {line['perplexity']:.4g}" if "perplexity" in line else ""
         rate = line["tokens_per_second"]
         speed = f"{rate / 1000:.1f}k" if rate >= 1000 else f"{rate:.0f}"

@@ -1,31 +1,30 @@
-"""What happens around the updates: metrics, validation, the best score, checkpoints. Each is one small handler.
+"""What happens around the updates: metrics, validation, the best score. Each is one small handler.
 
-Order matters and is given by the recipe: reports of the update, validation, the best score, checkpoints last, so that a
-checkpoint holds everything that happened at its update.
+Order matters and is given by the recipe: reports of the update, validation, the best score, checkpoints (`saving`)
+last, so that a checkpoint holds everything that happened at its update.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 from torch import nn
 
 from clearhead.base.errors import TrainingError
-from clearhead.base.files import atomic_write, sweep_temporaries
+from clearhead.base.files import atomic_write
 from clearhead.base.log import logger
-from clearhead.bundle.bundle import Bundle
-from clearhead.bundle.resolve import BEST, CHECKPOINTS, steps
-from clearhead.training.checkpoint import checkpoint_path, is_valid, prune, save_checkpoint
 from clearhead.training.config import TrainingConfig
 from clearhead.training.progress import Outcome, Update, Validated
-from clearhead.training.trainer import Handler, Trainer
+from clearhead.training.trainer import Handler, Interrupted, Trainer
 
-__all__ = ["Best", "Checkpoints", "MetricsFile", "Validation", "Window", "perplexity", "read_metrics"]
+__all__ = ["Best", "MetricsFile", "Validation", "Window", "perplexity", "read_metrics"]
 
 METRICS = "metrics.jsonl"
 
@@ -42,7 +41,9 @@ class Window:
         self.sums: dict[str, float] = {}
 
     def add(self, update: Update) -> None:
-        """Take in one update."""
+        """Take in one update; a skipped one has no numbers."""
+        if update.skipped:
+            return
         values = {"loss": update.loss * update.tokens, "tokens": update.tokens, "source_tokens": update.source_tokens}
         values |= {name: value * update.tokens for name, value in update.metrics.items()}
         values |= {"seconds": update.seconds, "pairs": update.pairs}
@@ -50,8 +51,10 @@ class Window:
             self.sums[name] = self.sums.get(name, 0.0) + value
 
     def report(self, update: Update, trainer: Trainer) -> dict[str, Any]:
-        """The means of the window, which starts anew."""
+        """The means of the window, which starts anew; nothing when no step was made since the last report."""
         sums, self.sums = self.sums, {}
+        if not sums:
+            return {}
         tokens, seconds = sums["tokens"], max(sums["seconds"], 1e-9)
         line: dict[str, Any] = {"update": update.number, "epoch": trainer.progress.cursor.epoch}
         line["loss"] = sums["loss"] / tokens
@@ -69,7 +72,8 @@ class MetricsFile(Handler):
     """`metrics.jsonl`: one JSON object a line, every `every` updates and after each validation.
 
     `tokens_per_second` counts source and target tokens over the updates' own time. On a resume the lines after the
-    resumed update are dropped, so each update is told once.
+    resumed update are dropped, so each update is told once. A skipped update gets a line of its own. Lines that the
+    disk does not take wait for the next one.
     """
 
     name = "metrics"
@@ -78,26 +82,41 @@ class MetricsFile(Handler):
         self.path = path
         self.every = every
         self.window = Window()
-        self._file: TextIO | None = None
+        self._file: FileIO | None = None
+        self._waiting = b""
+        self._whole = 0  # bytes of whole lines in the file
+        self._refused = False
+        self._told: set[tuple[int, frozenset[str]]] = set()
 
     def started(self, trainer: Trainer) -> None:
         kept = [line for line in read_metrics(self.path) if line["update"] <= trainer.progress.update]
         atomic_write(self.path, "".join(json.dumps(line) + "\n" for line in kept))
-        self._file = self.path.open("a", encoding="utf-8")
+        self._told = {_measurement(line) for line in kept}
+        self._file = FileIO(self.path, "a")
+        self._whole = self.path.stat().st_size
 
     def updated(self, trainer: Trainer, update: Update) -> None:
         self.window.add(update)
-        if update.number % self.every == 0:
-            self._write(self.window.report(update, trainer))
+        if update.skipped:
+            line = {
+                "update": update.number,
+                "epoch": trainer.progress.cursor.epoch,
+                "skipped": trainer.progress.skipped,
+            }
+            self._write(line | {"seconds": trainer.progress.seconds})
+        if update.number % self.every == 0 and (line := self.window.report(update, trainer)):
+            self._write(line)
 
     def validated(self, trainer: Trainer, result: Validated) -> None:
         line: dict[str, Any] = {"update": result.update, "epoch": trainer.progress.cursor.epoch}
         line |= {f"dev_{name}": value for name, value in result.scores.items()}
         line["dev_perplexity"] = perplexity(result.scores["nll"])
-        self._write(line | {"seconds": trainer.progress.seconds})
+        if _measurement(line) not in self._told:  # a validation may be made up for more than once
+            self._write(line | {"seconds": trainer.progress.seconds})
 
     def closed(self) -> None:
         if self._file is not None:
+            self._write_waiting()
             self._file.close()
 
     def state(self) -> dict[str, Any]:
@@ -107,9 +126,30 @@ class MetricsFile(Handler):
         self.window.sums = {name: float(value) for name, value in state.items()}
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        if self._file is not None:
-            self._file.write(json.dumps(line) + "\n")
-            self._file.flush()
+        self._waiting += json.dumps(line).encode() + b"\n"
+        self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        file, rest = self._file, self._waiting
+        if file is None:
+            return
+        try:
+            while rest:  # a disk that fills up takes a part, and refuses the next
+                rest = rest[file.write(rest) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                file.truncate(self._whole)
+            if not self._refused:
+                logger.warning("%s: cannot be written: %s; its lines wait", self.path, error.strerror or error)
+            self._refused = True
+        else:
+            self._whole += len(self._waiting)
+            self._waiting, self._refused = b"", False
+
+
+def _measurement(line: Mapping[str, Any]) -> tuple[int, frozenset[str]]:
+    """What a line of the metrics file tells: scores of which kinds, after which update."""
+    return line["update"], frozenset(name for name in line if name.startswith("dev_"))
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -131,7 +171,8 @@ class Validation(Handler):
     """Every `validate_every` updates the NLL of the development set, every `score_every` also BLEU and chrF.
 
     It runs in eval mode with the weights that a bundle would be used with (the moving average if one is kept), draws
-    no random number, and runs once more at the end. `batches` gives the development set anew at each call; `score`
+    no random number, and runs once more at the end. A signal cuts it short; it is then made up for when the run goes
+    on, before anything else. `batches` gives the development set anew at each call; `score`
     translates it with a model and returns {"bleu": …, "chrf": …}. Raises `TrainingError` when the NLL is not finite.
     """
 
@@ -148,6 +189,11 @@ class Validation(Handler):
         self.score = score if config.score_every else None
         self._last = 0
         self._last_scored = 0
+        self._owed = ""  # "nll" or "scores": what a signal cut short
+
+    def started(self, trainer: Trainer) -> None:
+        if self._owed:
+            self._run(trainer, self._owed == "scores")
 
     def updated(self, trainer: Trainer, update: Update) -> None:
         due = self.score is not None and update.number % self.config.score_every == 0
@@ -157,23 +203,29 @@ class Validation(Handler):
             self._run(trainer, due or (last and self.score is not None))
 
     def ended(self, trainer: Trainer, outcome: Outcome) -> None:
-        last = self._last if self.score is None else min(self._last, self._last_scored)
-        if outcome.signal is None and last != trainer.progress.update:
+        if outcome.signal is None and not self.complete(trainer):
             self._run(trainer, self.score is not None)
 
+    def complete(self, trainer: Trainer) -> bool:
+        """Whether the run as it stands has been measured in full, as it must be at its end."""
+        last = self._last if self.score is None else min(self._last, self._last_scored)
+        return last == trainer.progress.update
+
     def state(self) -> dict[str, Any]:
-        return {"last": self._last, "last_scored": self._last_scored}
+        return {"last": self._last, "last_scored": self._last_scored, "owed": self._owed}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._last, self._last_scored = int(state["last"]), int(state["last_scored"])
+        self._owed = str(state.get("owed", ""))
 
     @torch.no_grad()
     def measure(self, trainer: Trainer, model: nn.Module, scored: bool) -> dict[str, float]:
-        """The scores of `model` on the development set; it is left in eval mode."""
+        """The scores of `model` on the development set; it is left in eval mode. A signal raises `Interrupted`."""
         model.eval()
         sums: list[float] = []
         count = 0
         for batch in self.batches():
+            trainer.heed()
             with trainer.compute.autocast():
                 loss = trainer.objective(model, batch)
             sums.append(float(loss.metrics.get("nll", loss.sum)))
@@ -184,10 +236,16 @@ class Validation(Handler):
         return {"nll": nll, **(self.score(model) if scored and self.score is not None else {})}
 
     def _run(self, trainer: Trainer, scored: bool) -> None:
-        with trainer.evaluation_weights():
-            scores = self.measure(trainer, trainer.model, scored)
-        trainer.model.train()
-        self._last = trainer.progress.update
+        try:
+            with trainer.evaluation_weights():
+                scores = self.measure(trainer, trainer.model, scored)
+        except Interrupted:
+            self._owed = "scores" if scored else "nll"
+            logger.warning("update %d: validation cut short; a resumed run begins with it", trainer.progress.update)
+            return
+        finally:
+            trainer.model.train()
+        self._last, self._owed = trainer.progress.update, ""
         self._last_scored = self._last if scored else self._last_scored
         shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items() if name != "nll")
         nll = scores["nll"]
@@ -239,74 +297,3 @@ class Best(Handler):
         """Stop the run if its patience is spent."""
         if self.patience and self.waited >= self.patience:
             trainer.stop(f"{self.metric} has not improved for {self.waited} validations (best at update {self.update})")
-
-
-class Checkpoints(Handler):
-    """Saves every `save_every` updates, whenever `best` is new, and at the end; removes what need not be kept.
-
-    `bundle` makes the bundle of the present moment. `best.json` names the best checkpoint for whoever loads the run.
-    """
-
-    name = "checkpoints"
-
-    def __init__(
-        self,
-        run: Path,
-        config: TrainingConfig,
-        best: Best,
-        bundle: Callable[[Trainer], Bundle],
-        identity: Mapping[str, Any],
-    ) -> None:
-        self.run = run
-        self.config = config
-        self.best = best
-        self.bundle = bundle
-        self.identity = identity
-        self.valid: set[Path] = set()
-
-    def started(self, trainer: Trainer) -> None:
-        sweep_temporaries(self.run / CHECKPOINTS)
-        self.valid = {path for _, path in steps(self.run) if is_valid(path)}
-        self._note_best()
-
-    def updated(self, trainer: Trainer, update: Update) -> None:
-        if trainer.finished() is not None:
-            return  # `ended` follows and saves, after the last validation
-        due = self.config.save_every and update.number % self.config.save_every == 0
-        if due or self.best.update == update.number:
-            self._save(trainer)
-
-    def ended(self, trainer: Trainer, outcome: Outcome) -> None:
-        if trainer.progress.update:
-            self._save(trainer)
-
-    def _save(self, trainer: Trainer) -> None:
-        path = save_checkpoint(self.run, trainer, self.bundle(trainer), self.identity)
-        self.valid.add(path)
-        self._note_best()
-        prune(
-            self.run,
-            keep_last=self.config.keep_last,
-            keep_every=self.config.keep_every,
-            save_every=self.config.save_every,
-            best=self.best.update,
-            valid=self.valid,
-        )
-
-    def _note_best(self) -> None:
-        update = self.best.update
-        if update is None:
-            return
-        path = checkpoint_path(self.run, update)
-        if not path.is_dir():
-            return
-        note = {
-            "step": update,
-            "path": path.relative_to(self.run).as_posix(),
-            "metric": self.best.metric,
-            "value": self.best.value,
-        }
-        text = json.dumps(note, indent=1) + "\n"
-        where = self.run / BEST
-        if not where.exists() or where.read_text(encoding="utf-8") != text:
-            atomic_write(where, text)

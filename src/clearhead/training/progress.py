@@ -30,7 +30,10 @@ class Drawn(Generic[BatchT]):
 
 @dataclass(frozen=True)
 class Update:
-    """What one optimizer step did. `loss` and `metrics` are means over `tokens`; `seconds` is its wall-clock time."""
+    """What one optimizer step did. `loss` and `metrics` are means over `tokens`; `seconds` is its wall-clock time.
+
+    `skipped`: something was not finite, no step was made, and `loss` and `gradient_norm` may be no numbers.
+    """
 
     number: int
     learning_rate: float
@@ -41,6 +44,7 @@ class Update:
     source_tokens: int
     pairs: int
     seconds: float
+    skipped: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,18 @@ class Outcome:
 
 @dataclass
 class Progress:
-    """The run's position at an update boundary. `seconds` is training time over all its lives."""
+    """The run's position at an update boundary. `seconds` is training time over all its lives.
+
+    `skipped` of the updates made no step, the last `skipped_in_row` of them one after the other.
+    """
 
     update: int = 0
     cursor: Cursor = field(default_factory=Cursor)
     tokens: int = 0
     source_tokens: int = 0
     seconds: float = 0.0
+    skipped: int = 0
+    skipped_in_row: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """For `state.json`; floats survive JSON exactly."""
@@ -78,6 +87,7 @@ class Progress:
         try:
             self.update, self.seconds = int(values["update"]), float(values["seconds"])
             self.tokens, self.source_tokens = int(values["tokens"]), int(values["source_tokens"])
+            self.skipped, self.skipped_in_row = (int(values.get(name, 0)) for name in ("skipped", "skipped_in_row"))
             self.cursor = Cursor.from_dict(values["cursor"])
         except (KeyError, TypeError, ValueError) as error:
             raise TrainingError(f"the checkpoint's progress cannot be read ({error!r})") from None

@@ -34,7 +34,7 @@ def stop_on_signals(trainer: Trainer) -> Iterator[None]:
             signal.signal(each, AT_ONCE[each] if handler is signal.SIG_IGN else handler)
         name = signal.Signals(number).name
         trainer.stop(f"interrupted by {name}", signal=number)
-        logger.warning("%s: saving after this update; once more stops at once", name)
+        logger.warning("%s: saving as soon as this update is done; once more stops at once", name)
 
     for number in before:
         signal.signal(number, request)

@@ -2,13 +2,15 @@
 
 import io
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from clearhead.base.log import logger, setup
+from clearhead.base.log import FileLog, logger, setup
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +62,31 @@ def test_another_handler_is_left_alone() -> None:
 
 def test_control_characters_cannot_forge_lines_or_colours(capsys: pytest.CaptureFixture[str]) -> None:
     setup()
-    logger.info("a\x1b[31mb\rc\u2028d\x85e\tf\ud800")
-    assert capsys.readouterr().err == "a\\u001b[31mb\\u000dc\\u2028d\\u0085e\tf\\ud800\n"
+    logger.info("a\x1b[31mb\rc\u2028d\x85e\tf\ud800 \u202eg\u2066h\x7f")
+    assert capsys.readouterr().err == "a\\u001b[31mb\\u000dc\\u2028d\\u0085e\tf\\ud800 \\u202eg\\u2066h\\u007f\n"
+    logger.warning("%s: cannot be read", "name\nerror: forged")
+    assert capsys.readouterr().err == "warning: name\\u000aerror: forged: cannot be read\n"
+    logger.warning("wrong keys:\n  one\n  two")  # as our own messages of several lines are
+    assert capsys.readouterr().err == "warning: wrong keys:\n  one\n  two\n"
+
+
+def test_a_log_file_has_the_same_words_and_outlives_a_full_disk(tmp_path: Path) -> None:
+    handler = FileLog(tmp_path / "train.log")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.info("a\x1b[31mb")
+    handler.close()
+    logger.removeHandler(handler)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d I a\\u001b\[31mb\n", (tmp_path / "train.log").read_text())
+
+
+def test_a_full_disk_is_no_reason_to_fill_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = FileLog("/dev/full")
+    logger.addHandler(handler)
+    logger.error("lost")
+    handler.close()
+    logger.removeHandler(handler)
+    assert capsys.readouterr().err == ""
 
 
 class Terminal(io.StringIO):

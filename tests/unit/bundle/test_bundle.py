@@ -109,6 +109,10 @@ def test_info_does_not_need_the_weights(saved: Path) -> None:
         ("d_model = 8", "d_modal = 8", r"did you mean 'd_model'"),
         ('weights = "raw"', 'weights = "best"', "expected 'raw' or 'ema'"),
         ("format = 1", "format = 1 1", "line 1"),
+        ('    "de",', '    "en",', "bundle.toml: languages: source and target are both 'en'"),
+        ('    "de",', '    "d e",', "bundle.toml: languages: 'd e' is no language code"),
+        ('    "de",', '    "de", "fr",', "bundle.toml: languages: .* is no language pair"),
+        ('    "de",', "    7,", "bundle.toml: languages: '7' is no language code"),
     ],
 )
 def test_a_description_that_cannot_be_believed(saved: Path, line: str, replaced: str, message: str) -> None:

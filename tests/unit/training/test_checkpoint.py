@@ -70,6 +70,36 @@ def test_nothing_saved_is_no_error_but_nothing_usable_is(tmp_path: Path) -> None
         newest_valid(tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["empty", "a file", "cut short", "a loose link"])
+def test_what_has_the_name_of_a_checkpoint_is_never_taken_for_none(
+    tmp_path: Path, logged: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """Or a run would begin again from scratch without a word."""
+    path = checkpoint_path(tmp_path, 9)
+    if kind == "cut short":
+        put(tmp_path, 9)
+        (path / MANIFEST).write_bytes((path / MANIFEST).read_bytes()[:-20])
+    else:
+        path.parent.mkdir()
+        if kind == "empty":
+            path.mkdir()
+        elif kind == "a file":
+            path.write_text("")
+        else:
+            path.symlink_to("nowhere")
+    with pytest.raises(BundleError, match="no checkpoint is usable .*step-00000009.*--fresh"):
+        newest_valid(tmp_path)
+    put(tmp_path, 7)
+    assert newest_valid(tmp_path) == checkpoint_path(tmp_path, 7)
+    assert "step-00000009" in logged.records[-1].getMessage()
+
+
+def test_a_file_in_the_place_of_all_checkpoints_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("")
+    with pytest.raises(BundleError, match="checkpoints: not a directory"):
+        newest_valid(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("options", "kept"),
     [
@@ -84,6 +114,13 @@ def test_retention(tmp_path: Path, options: dict[str, int], kept: list[int]) -> 
     removed = prune(tmp_path, **{"keep_every": 0, "save_every": 0, "best": None, "valid": valid, **options})
     assert updates(tmp_path) == kept
     assert len(removed) == 5 - len(kept)
+
+
+def test_damaged_ones_do_not_count(tmp_path: Path) -> None:
+    """Counted, the one in the middle would push out the first, and go itself when it is next in turn."""
+    valid = {put(tmp_path, update) for update in (10, 20, 30)} - {checkpoint_path(tmp_path, 20)}
+    prune(tmp_path, keep_last=2, keep_every=0, save_every=0, best=None, valid=valid)
+    assert updates(tmp_path) == [10, 30]
 
 
 def test_an_interruption_pushes_out_no_regular_checkpoint(tmp_path: Path) -> None:

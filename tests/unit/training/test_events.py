@@ -3,8 +3,9 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -151,6 +152,66 @@ def test_an_interrupted_run_does_not_validate_on_its_way_out(make_trainer: Make)
     trainer.handlers += (Interrupt(),)
     trainer.run()
     assert [result.update for result in heard.results] == [4]
+
+
+@pytest.mark.parametrize("scoring", [False, True], ids=["nll", "scores"])
+@pytest.mark.parametrize("updates", [4, 9], ids=["at the end", "on the way"])
+def test_a_signal_cuts_validation_short_and_a_resume_makes_up_for_it(
+    make_trainer: Make, tmp_path: Path, updates: int, scoring: bool
+) -> None:
+    """The run that goes on says and knows what the one that was not interrupted does, each thing once."""
+
+    def run(name: str, interrupted: bool, state: Any = None) -> tuple[Trainer, Validation, Best, list[str]]:
+        done: list[str] = []
+
+        def measured(what: str) -> None:
+            done.append(what)
+            if interrupted and trainer.progress.update == 4 and (what == "scores") == scoring:
+                trainer.stop("interrupted", signal=15)
+
+        def batches() -> Iterator[Any]:
+            for batch in development():
+                yield batch
+                measured("batch")
+
+        def score(model: torch.nn.Module) -> dict[str, float]:
+            for _ in range(3):
+                measured("scores")
+                trainer.heed()
+            return {"bleu": 1.0, "chrf": 2.0}
+
+        config = TrainingConfig(updates=updates, validate_every=2, score_every=4)
+        validation, best = Validation(batches, config, score), Best("nll")
+        handlers = [MetricsFile(tmp_path / name, 1), validation, best]
+        trainer = make_trainer(updates=updates, validate_every=2, handlers=handlers)
+        if state is not None:
+            before, states = state
+            trainer.progress = before.progress
+            trainer.model.load_state_dict(before.model.state_dict())
+            trainer.optimizer.load_state_dict(before.optimizer.state_dict())
+            for handler, its in zip(handlers, states, strict=True):
+                handler.restore(its)
+        outcome = trainer.run()
+        assert (outcome.signal == 15) == interrupted
+        return trainer, validation, best, done
+
+    _, _, best, _ = run("whole", interrupted=False)
+    trainer, validation, cut, done = run("run", interrupted=True)
+    assert not validation.complete(trainer)
+    assert trainer.progress.update == 4
+    assert done[2:] == (["batch"] * 2 + ["scores"] if scoring else ["batch"])  # no more after the signal
+    assert cut.update == 2
+    saved = trainer, [json.loads(json.dumps(handler.state())) for handler in trainer.handlers]
+    resumed, validation, again, done = run("run", interrupted=False, state=saved)
+    assert done[:5] == ["batch"] * 2 + ["scores"] * 3
+    assert validation.complete(resumed)
+    assert (again.value, again.update) == (best.value, best.update)
+    clocks = {"seconds", "tokens_per_second"}
+    ours, theirs = (
+        [{key: value for key, value in line.items() if key not in clocks} for line in read_metrics(tmp_path / name)]
+        for name in ("run", "whole")
+    )
+    assert ours == theirs
 
 
 def test_validation_uses_the_moving_average(make_trainer: Make) -> None:

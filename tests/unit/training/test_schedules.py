@@ -79,6 +79,7 @@ def test_a_descent_is_fixed_when_the_run_begins() -> None:
         ({"metric": "bleu"}, "only known when score_every"),
         ({"patience": 3, "validate_every": 0}, "set validate_every"),
         ({"average_last": 9}, "needs a keep_last as large"),
+        ({"average_last": 1}, "average_last 1 would be a copy"),
         ({"precision": "fp16"}, "precision"),
     ],
 )

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import copy
+import json
+import logging
+import math
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +14,9 @@ import torch
 
 from clearhead.base.errors import TrainingError
 from clearhead.objectives.loss import Loss
+from clearhead.training.events import MetricsFile, read_metrics
 from clearhead.training.optim import optimizer_tensors
-from clearhead.training.progress import Outcome, Update, Validated
+from clearhead.training.progress import Outcome, Progress, Update, Validated
 from clearhead.training.signals import stop_on_signals
 from clearhead.training.trainer import Handler, Trainer
 
@@ -139,6 +144,82 @@ def test_a_value_that_is_not_finite_changes_nothing(make_trainer: Make, value: f
         assert "(pairs 6, 7, 8, 9)" in str(caught.value)
 
 
+@pytest.mark.parametrize("in_gradient", [False, True], ids=["loss", "gradient"])
+def test_a_skipped_update_is_counted_told_and_changes_nothing(
+    make_trainer: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture, in_gradient: bool
+) -> None:
+    caplog.set_level(logging.WARNING, logger="clearhead")
+    metrics = MetricsFile(tmp_path / "metrics.jsonl", 1)
+    trainer = make_trainer(
+        sizes=(2, 3, 4),
+        accumulate=2,
+        objective=Poison(6, float("inf"), in_gradient),
+        ema=0.5,
+        clip_norm=1.0,
+        non_finite="skip",
+        handlers=[metrics],
+    )
+    metrics.started(trainer)
+    for _ in range(2):
+        metrics.updated(trainer, trainer.step())
+    assert trainer.average is not None
+    before = weights(trainer)
+    moments = {name: t.clone() for name, t in optimizer_tensors(trainer.optimizer, trainer.model).items()}
+    average = copy.deepcopy(trainer.average.tensors)
+    update = trainer.step()
+    metrics.updated(trainer, update)
+    assert update.skipped
+    assert update.number == trainer.progress.update == 3
+    assert (trainer.progress.skipped, trainer.progress.skipped_in_row) == (1, 1)
+    assert all(torch.equal(value, before[name]) for name, value in weights(trainer).items())
+    after = optimizer_tensors(trainer.optimizer, trainer.model)
+    assert all(torch.equal(after[name], moment) for name, moment in moments.items())
+    assert all(torch.equal(trainer.average.tensors[name], tensor) for name, tensor in average.items())
+    assert trainer.average.count == 2
+    told = caplog.records[-1].getMessage()
+    assert "update 3: " in told
+    assert "the update is skipped (1 in a row; 3 would end the run)" in told
+    if not in_gradient:
+        assert "(pairs 6, 7, 8, 9)" in told
+    progress = Progress()
+    progress.restore(json.loads(json.dumps(trainer.progress.to_dict())))
+    assert progress == trainer.progress  # survives a resume
+    metrics.updated(trainer, trainer.step())
+    assert (trainer.progress.skipped, trainer.progress.skipped_in_row) == (1, 0)
+    metrics.closed()
+    lines = read_metrics(tmp_path / "metrics.jsonl")
+    assert [line.get("skipped") for line in lines] == [None, None, 1, None]
+    assert all(math.isfinite(line["loss"]) for line in lines if "loss" in line)
+
+
+def test_skipping_has_an_end(make_trainer: Make) -> None:
+    """The limit counts those in a row, and a resume goes on counting."""
+    broken: Any = lambda model, batch: Loss(squares(model, batch).sum * math.nan, len(batch[0]), {})  # noqa: E731
+    trainer = make_trainer(objective=broken, non_finite="skip", skip_limit=3)
+    with pytest.raises(TrainingError, match=r"update 3: .* not finite .* this was number 3 in a row\. Lower"):
+        trainer.run()
+    assert trainer.progress.update == trainer.progress.skipped == 2
+    resumed = make_trainer(objective=broken, non_finite="skip", skip_limit=3)
+    resumed.progress.restore(trainer.progress.to_dict())
+    with pytest.raises(TrainingError, match="update 3: .* number 3 in a row"):
+        resumed.run()
+    old = {name: value for name, value in trainer.progress.to_dict().items() if "skipped" not in name}
+    resumed.progress.restore(old)  # a checkpoint from before there was skipping
+    assert resumed.progress.skipped == 0
+
+
+def test_infinities_of_both_signs_are_no_crash(make_trainer: Make) -> None:
+    values = iter((math.inf, -math.inf))
+
+    def objective(model: torch.nn.Module, batch: Any) -> Loss:
+        loss = squares(model, batch)
+        value = next(values)
+        return Loss(loss.sum * value, loss.count, {"nll": loss.sum.detach() * value})
+
+    with pytest.raises(TrainingError, match="update 1: the loss is not finite"):
+        make_trainer(objective=objective, accumulate=2).step()
+
+
 def test_batches_without_tokens_are_passed_over(make_trainer: Make) -> None:
     with_empty = make_trainer(sizes=(0, 5, 0, 0, 7), accumulate=2, updates=3)
     without = make_trainer(sizes=(5, 7), accumulate=2, updates=3)
@@ -239,6 +320,15 @@ def test_a_second_signal_is_not_held_back(make_trainer: Make, before: Any) -> No
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, outside)
+
+
+def test_a_signal_is_the_reason_whatever_else_was(make_trainer: Make) -> None:
+    """Patience has run out and the end is being saved: whoever ended the process must be told that it was they."""
+    trainer = make_trainer()
+    trainer.stop("patience")
+    trainer.stop("interrupted by SIGINT", signal=2)
+    trainer.stop("patience again")
+    assert trainer.run() == Outcome("interrupted by SIGINT", 2)
 
 
 def test_it_learns_the_line(make_trainer: Make) -> None:
