@@ -173,6 +173,30 @@ recipe.train(compose(json.loads(sys.argv[1])))
     assert differing(reference, fingerprint(train(corpus, run, accumulate=accumulate))) == set()
 
 
+def test_a_mixture_is_resumed_in_the_middle_of_an_epoch(corpus: Path, tmp_path: Path) -> None:
+    """Fractions of corpora and tags, stopped where some pairs of the epoch have come and others have not."""
+
+    def mixed(out: Path, updates: int) -> dict[str, Any]:
+        whole = table(corpus, out, updates=updates, accumulate=2, validate_every=0, patience=0)
+        train_text, dev_text = whole["data"]["train"], whole["data"].pop("dev")
+        whole["data"]["train"] = [
+            {**train_text, "weight": 0.6, "tag": "<a>"},
+            {**dev_text, "weight": 2.5, "tag": "<b>"},
+        ]
+        return whole
+
+    def train_mixed(out: Path, updates: int) -> dict[str, Any]:
+        recipe.train(compose(mixed(out, updates)))
+        return fingerprint(max((out / "checkpoints").iterdir()))
+
+    whole = train_mixed(tmp_path / "whole", UPDATES)
+    stopped = train_mixed(tmp_path / "run", STOP)["state"]["progress"]["cursor"]
+    assert stopped["epoch"] >= 1
+    assert stopped["batch"] > 0
+    disturb()
+    assert differing(whole, train_mixed(tmp_path / "run", UPDATES)) == set()
+
+
 def disturb() -> None:
     """What other work in this process would do to the global generators."""
     torch.manual_seed(99)

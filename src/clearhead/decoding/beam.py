@@ -9,7 +9,7 @@ end, and pays the model's own price for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -80,6 +80,12 @@ class Beams:
             torch.cat([self.token_log_probs.gather(1, back), token_log_probs[:, :, None]], dim=2),
         )
 
+    def close(self, rows: list[int]) -> Beams:
+        """Every sentence in its place, but only those on these lines alive: all that the others hold is filler."""
+        kept = torch.full_like(self.log_probs, -torch.inf)
+        kept[rows] = self.log_probs[rows]
+        return replace(self, log_probs=kept)
+
     def keep(self, rows: list[int]) -> Beams:
         """Only the sentences on these lines."""
         index = torch.tensor(rows, dtype=torch.int64, device=self.tokens.device)
@@ -118,12 +124,14 @@ def beam_search(
         _finish(candidates, beams, start, limits, config, finished)
         beams, origins = _survivors(candidates, beams, config.beam)
         going_on = _going_on(beams, start, limits, config, finished)
-        index = origins + width * torch.arange(len(origins), device=origins.device)[:, None]
-        evicted = len(going_on) < len(beams.sentences)
         if not going_on:
             break
+        index = origins + width * torch.arange(len(origins), device=origins.device)[:, None]
+        evicted = not config.reproducible and len(going_on) < len(beams.sentences)
         if evicted:
             beams, index = beams.keep(going_on), index[torch.tensor(going_on, device=index.device)]
+        elif config.reproducible:
+            beams = beams.close(going_on)
         if evicted or width > 1 or config.beam > 1:
             state = state.rows(index)
         hidden, state = decoder.advance(Padded.full(beams.tokens[:, :, -1].reshape(-1, 1)), state)

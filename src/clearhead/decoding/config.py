@@ -54,6 +54,8 @@ class DecodingConfig(Config):
     """Draw tokens at random instead of searching."""
     seed: int = 0
     """Which random numbers the samples use; the same seed gives the same samples in any batch."""
+    reproducible: bool = False
+    """Give each sentence the same scores, to the last bit, whatever stands beside it; slower, and on CPUs only."""
 
     @model_validator(mode="after")
     def _fits(self) -> DecodingConfig:

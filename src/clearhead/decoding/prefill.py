@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.base.errors import DecodingError
@@ -15,7 +16,7 @@ from clearhead.models.protocols import Decoder, State
 from clearhead.nn.padding import Padded
 from clearhead.text.symbols import BOS, EOS, PAD
 
-__all__ = ["Start", "prefill", "read"]
+__all__ = ["Start", "prefill", "read", "read_whole"]
 
 
 @dataclass(frozen=True)
@@ -46,21 +47,44 @@ def prefill(model: Model, source: Padded, prefixes: Sequence[Sequence[int]]) -> 
 
 
 def read(
-    model: Model, source: Padded, targets: Sequence[Sequence[int]], close: bool = False
+    model: Model, source: Padded, targets: Sequence[Sequence[int]]
 ) -> tuple[Tensor, State, tuple[tuple[float, ...], ...]]:
-    """Teacher-forced: hidden states [B, T, D] of BOS + target, the state, and the log-probability of each target token.
-
-    With `close`, that of the EOS after the last token too.
-    """
+    """Teacher-forced: hidden states [B, T, D] of BOS + target, the state, and log P of each target token."""
     decoder = model.decoder
     prefix = Padded.from_lists([[BOS, *target] for target in targets], source.ids.device)
     hidden, state = decoder.advance(prefix, decoder.start(model.encoder(source)))
-    gold = [[*target, EOS] if close else list(target) for target in targets]
-    predicted = Padded.from_lists(gold, source.ids.device)
-    width = predicted.ids.shape[1]
-    flat = _log_probs(decoder, hidden[:, :width][predicted.mask], predicted.ids[predicted.mask])
-    values = iter(flat.tolist())
-    return hidden, state, tuple(tuple(next(values) for _ in tokens) for tokens in gold)
+    predicted = Padded.from_lists(targets, source.ids.device)
+    return hidden, state, _table(decoder, hidden[:, : predicted.ids.shape[1]], predicted, predicted.mask)
+
+
+def read_whole(
+    model: Model, source: Padded, targets: Sequence[Sequence[int]], width: int | None = None
+) -> tuple[tuple[float, ...], ...]:
+    """The log-probability of each target token and of the EOS that follows the last.
+
+    With `width` the targets, EOS included, are padded to so many positions and all of them are projected, so that no
+    size depends on what the targets are. Raises DecodingError if the model's output is not a number.
+    """
+    decoder, device = model.decoder, source.ids.device
+    prefix = Padded.from_lists([[BOS, *target] for target in targets], device)
+    gold = Padded.from_lists([[*target, EOS] for target in targets], device)
+    if width is None:
+        projected = gold.mask
+    else:
+        missing = (0, width - gold.ids.shape[1])
+        prefix, gold = (Padded(F.pad(each.ids, missing, value=PAD), each.lengths) for each in (prefix, gold))
+        projected = torch.ones_like(gold.mask)
+    hidden, _ = decoder.advance(prefix, decoder.start(model.encoder(source)))
+    return _table(decoder, hidden, gold, projected)
+
+
+def _table(decoder: Decoder, hidden: Tensor, gold: Padded, projected: Tensor) -> tuple[tuple[float, ...], ...]:
+    """log P of the `gold` [B, T] of each row; of `hidden` [B, T, D] only the positions `projected` [B, T] are read."""
+    found = hidden.new_zeros(projected.shape, dtype=wide(hidden.device))
+    found[projected] = _log_probs(decoder, hidden[projected], gold.ids[projected])
+    if bool(found[gold.mask].isnan().any()):
+        raise DecodingError(NOT_A_NUMBER)
+    return tuple(tuple(row[:length]) for row, length in zip(found.tolist(), gold.lengths.tolist(), strict=True))
 
 
 def _log_probs(decoder: Decoder, hidden: Tensor, gold: Tensor) -> Tensor:
@@ -72,7 +96,4 @@ def _log_probs(decoder: Decoder, hidden: Tensor, gold: Tensor) -> Tensor:
         dtype = logits.dtype if logits.dtype == torch.float64 else torch.float32
         log_probs = torch.log_softmax(logits.to(dtype), dim=-1).gather(1, tokens[:, None])[:, 0]
         found.append(log_probs.to(wide(hidden.device)))
-    result = torch.cat(found) if found else hidden.new_zeros(0, dtype=wide(hidden.device))
-    if bool(result.isnan().any()):
-        raise DecodingError(NOT_A_NUMBER)
-    return result
+    return torch.cat(found) if found else hidden.new_zeros(0, dtype=wide(hidden.device))

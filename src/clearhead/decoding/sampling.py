@@ -87,7 +87,7 @@ def sample(
         going_on = (beams.log_probs > -torch.inf).any(dim=1).nonzero()[:, 0].tolist()
         if not going_on:
             return [each.best for each in finished]
-        if len(going_on) < len(beams.sentences):
+        if not config.reproducible and len(going_on) < len(beams.sentences):
             index = torch.tensor(going_on, device=device)[:, None] * count + own
             beams, state = beams.keep(going_on), state.rows(index)
         hidden, state = decoder.advance(Padded.full(beams.tokens[:, :, -1].reshape(-1, 1)), state)

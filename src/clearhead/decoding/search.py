@@ -13,8 +13,9 @@ import torch
 from clearhead.base.errors import DecodingError
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.config import DecodingConfig
+from clearhead.decoding.fixed import by_shape, rounded, take
 from clearhead.decoding.hypotheses import Hypothesis, Limits, Model
-from clearhead.decoding.prefill import prefill, read
+from clearhead.decoding.prefill import prefill, read_whole
 from clearhead.decoding.sampling import sample
 from clearhead.nn.padding import Padded
 from clearhead.text.symbols import BOS, EOS, PAD
@@ -37,7 +38,8 @@ def search(
     counted in the source's length. `prefixes` force the first tokens of each sentence; they belong to the
     hypothesis, its log-probability and its length. `keys` number the sentences for sampling (their places by
     default): a sentence draws the same numbers in whatever batch it comes. PAD, UNK and BOS are never emitted; ties
-    go to the lower token, then to the earlier hypothesis.
+    go to the lower token, then to the earlier hypothesis. With `config.reproducible` the result of a sentence is the
+    same to the last bit whatever the batch (see `fixed`).
 
     Raises DecodingError if `prefixes` or `keys` do not match the sentences, or the model's output is not a number.
     """
@@ -50,6 +52,21 @@ def search(
         )
     if count == 0:
         return []
+    if not config.reproducible:
+        return _search(model, source, config, prefixes, keys)
+    # Prefixes of one length in a batch: behind padding of another length the next keys would come at another place.
+    shapes = [(rounded(length), len(prefix)) for length, prefix in zip(source.lengths.tolist(), prefixes, strict=True)]
+
+    def alike(shape: tuple[int, int], places: list[int]) -> list[list[Hypothesis]]:
+        rows = take(source, places, shape[0])
+        return _search(model, rows, config, [prefixes[place] for place in places], [keys[place] for place in places])
+
+    return by_shape(shapes, alike)
+
+
+def _search(
+    model: Model, source: Padded, config: DecodingConfig, prefixes: Sequence[Sequence[int]], keys: Sequence[int]
+) -> list[list[Hypothesis]]:
     limits = [
         Limits.of(config, max(0, length - 1), len(prefix))
         for length, prefix in zip(source.lengths.tolist(), prefixes, strict=True)
@@ -66,8 +83,9 @@ def force(
 ) -> list[Hypothesis]:
     """Score given translations (ids without BOS and EOS) by teacher forcing: what a search would report for them.
 
-    `config` supplies the length penalty (the default one if none). Raises DecodingError if there are not as many
-    targets as sources, or a target holds PAD, BOS or EOS.
+    `config` supplies the length penalty (the default one if none), and whether the figures of a pair are to be the
+    same to the last bit whatever the batch. Raises DecodingError if there are not as many targets as sources, or a
+    target holds PAD, BOS or EOS.
     """
     if len(target) != len(source):
         raise DecodingError(f"{len(source)} sources and {len(target)} targets: give one target a source")
@@ -77,5 +95,15 @@ def force(
     if not target:
         return []
     config = config or DecodingConfig()
-    _, _, log_probs = read(model, source, target, close=True)
+    if config.reproducible:
+        lengths = zip(source.lengths.tolist(), target, strict=True)
+        shapes = [(rounded(length), rounded(len(tokens) + 1)) for length, tokens in lengths]
+        log_probs = by_shape(
+            shapes,
+            lambda shape, places: read_whole(
+                model, take(source, places, shape[0]), [target[place] for place in places], shape[1]
+            ),
+        )
+    else:
+        log_probs = list(read_whole(model, source, target))
     return [Hypothesis.of(config, tuple(tokens), each) for tokens, each in zip(target, log_probs, strict=True)]

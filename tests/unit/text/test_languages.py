@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU
 
 from clearhead.base.errors import InputError
 from clearhead.text import languages
-from clearhead.text.languages import Language, language, parse_pair
+from clearhead.text.languages import Language, is_known, language, likely_meant, parse_pair, translation_pair
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,31 @@ def test_what_is_no_pair_is_refused(pair: str | list[str]) -> None:
 def test_a_pair_with_a_bad_code_is_refused(pair: str | list[str]) -> None:
     with pytest.raises(InputError, match="is no language code"):
         parse_pair(pair)
+
+
+def test_the_languages_of_a_translator_are_two() -> None:
+    assert translation_pair(("EN", "en_gb")) == ("en", "en-GB")
+    for codes in (("en", "EN"), ("zh_hant", "zh-Hant")):
+        with pytest.raises(InputError, match=f"source and target are both '{language(codes[0]).code}'"):
+            translation_pair(codes)
+    # What the message proposes to whoever means it can be done.
+    assert translation_pair(("en", "en-x-plain")) == ("en", "en-x-plain")
+    with pytest.raises(InputError, match="is no language code"):
+        translation_pair(("en", ""))
+
+
+def test_what_is_known_and_what_was_meant() -> None:
+    assert [code for code in ("en", "EN", "zh_hant", "pt-BR", "tlh", "xx-Latn", "jp") if not is_known(code)] == [
+        "tlh",
+        "xx-Latn",
+        "jp",
+    ]
+    assert (likely_meant("JP"), likely_meant("cn-Hans"), likely_meant("tlh"), likely_meant("en")) == (
+        "ja",
+        "zh",
+        "",
+        "",
+    )
+    for mistaken, meant in languages._MISTAKEN.items():
+        assert not is_known(mistaken)
+        assert is_known(meant)
