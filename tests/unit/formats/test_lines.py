@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clearhead.base.errors import DataError
-from clearhead.formats.lines import count_lines, read_lines, write_lines
+from clearhead.formats import lines as lines_module
+from clearhead.formats.lines import count_lines, read_lines, read_raw_lines, write_lines
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,
@@ -185,14 +186,31 @@ def test_an_iterator_that_is_not_read_to_the_end_keeps_no_file_open(tmp_path: Pa
 
 @pytest.mark.parametrize("suffix", PACK)
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, suffix: str) -> None:
-    path = stored(tmp_path / f"big{suffix}", (b"the same line again " * 50 + b"\n") * 60_000)  # 60 MB
+    data = b"".join(b"the same line again " * 8 + b"%d\n" % (n * 7919 % 1_000_003) for n in range(120_000))
+    path = stored(tmp_path / f"big{suffix}", data)
     tracemalloc.start()
     count = sum(1 for _ in read_lines(path))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 60_000
-    # The worst that compression can do: this text shrinks so far (xz, zstd) that one chunk holds megabytes of it.
-    assert peak < {"": 1, ".gz": 4, ".xz": 50, ".zst": 50}[suffix] << 20
+    assert count == 120_000
+    assert peak < {"": 1, ".gz": 1, ".xz": 9, ".zst": 3}[suffix] << 20  # xz keeps a window of 8 MB
+
+
+def test_an_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 1000)
+    longest = b"x" * 999 + b"\n"
+    assert list(read_lines(stored(tmp_path / "long", longest * 2 + b"y" * 999))) == ["x" * 999] * 2 + ["y" * 999]
+    with pytest.raises(DataError, match=r"endless, line 3: more than 0 MiB without a line feed"):
+        list(read_lines(stored(tmp_path / "endless", longest * 2 + b"x" * 1001 + b"\n")))
+
+
+def test_the_raw_lines_are_the_file(tmp_path: Path) -> None:
+    data = b"\xef\xbb\xbfa\r\n\n\xff\x00\n\x0cb"
+    for suffix in PACK:
+        assert list(read_raw_lines(stored(tmp_path / f"raw{suffix}", data))) == data.splitlines(keepends=True)[:2] + [
+            b"\xff\x00\n",
+            b"\x0cb",
+        ]
 
 
 def test_text_that_compresses_as_text_does_is_read_in_little_memory(tmp_path: Path) -> None:
