@@ -1,5 +1,6 @@
-"""`clearhead data`: corpora that can be fetched, and the checking and splitting of one's own."""
+"""`clearhead data`: corpora that can be fetched, and the checking, splitting and converting of one's own."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -7,15 +8,24 @@ import typer
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Get, check and split parallel text.")
+app = typer.Typer(no_args_is_help=True, help="Get, check, filter, split and convert parallel text.")
 
 CorpusFiles = Annotated[
     list[Path],
     typer.Argument(
         metavar="SOURCE TARGET",
-        help="Two aligned files, or one TSV file with the source in its first column and the target in its second. "
-        "Names ending in .gz, .xz or .zst are read compressed.",
+        help="Two aligned files, or one file of another format: TSV with the source in its first column and the target "
+        "in its second, or .jsonl, .po, .tmx, .xlf. Names ending in .gz, .xz or .zst are read compressed.",
     ),
+]
+
+Against = Annotated[
+    list[Path] | None,
+    typer.Option(help="Held-out file (dev or test text) that must not stand in the corpus; may be repeated."),
+]
+Languages = Annotated[
+    str | None,
+    typer.Option(help="Source and target, such as en-de: needed for TMX; otherwise, if possible, from the file names."),
 ]
 
 
@@ -71,17 +81,28 @@ def get(
 @app.command("check")
 def check(
     corpus: CorpusFiles,
-    against: Annotated[
-        list[Path] | None,
-        typer.Option(help="Held-out file (dev or test text) that must not stand in the corpus; may be repeated."),
+    against: Against = None,
+    languages: Languages = None,
+    bundle: Annotated[
+        Path | None, typer.Option(help="Count what training would drop as too long by the tokenizer of this model.")
     ] = None,
+    max_length: Annotated[
+        int, typer.Option(min=1, help="Tokens that training takes on a side (data.max_length), with --bundle.")
+    ] = 256,
     json_output: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:
     """Report what a corpus holds and what is wrong with it. Exit code 2 if there is an error in it."""
     from clearhead.data.check import check_files
     from clearhead.data.checktext import to_text
+    from clearhead.text.languages import parse_pair
 
-    report = check_files(corpus, against=against or [])
+    limits = None
+    if bundle is not None:
+        from clearhead.recipes.data import limits_of
+
+        limits = limits_of(bundle, max_length)
+    names = parse_pair(languages) if languages else None
+    report = check_files(corpus, against=against or [], languages=names, limits=limits)
     if json_output:
         import json
 
@@ -90,6 +111,55 @@ def check(
         print(to_text(report))
     if report.errors:
         raise typer.Exit(2)
+
+
+@app.command("filter")
+def filter_pairs(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    corpus: CorpusFiles,
+    out: Annotated[
+        list[Path],
+        typer.Option(help="File for what is kept, its format told by its name; twice for aligned files, source first."),
+    ],
+    dropped: Annotated[Path, typer.Option(help="JSONL file for what is dropped: where, reasons, source, target.")],
+    languages: Languages = None,
+    against: Against = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="Drop nothing for this, such as too-long; repeatable.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="Drop for this and nothing else; repeatable.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help="Drop for this too, such as duplicate-pair, a mere note; repeatable."),
+    ] = None,
+    max_ratio: Annotated[
+        float, typer.Option(help="How many times longer or shorter than usual a translation may be.")
+    ] = 3.0,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+) -> None:
+    """Write the pairs in which `data check` finds no error and nothing to warn of, and apart from them the others."""
+    from clearhead.data.filter import choose_rules
+    from clearhead.recipes.data import filter_corpus
+    from clearhead.text.languages import parse_pair
+
+    report = filter_corpus(
+        corpus,
+        out,
+        dropped,
+        rules=choose_rules(only=only or [], drop=drop or [], keep=keep or []),
+        languages=parse_pair(languages) if languages else None,
+        max_ratio=max_ratio,
+        against=against or [],
+    )
+    if json_output:
+        import json
+
+        text = json.dumps(report.to_dict(), ensure_ascii=False, indent=2)
+    else:
+        text = str(report)
+    # Standard output may be where the pairs went.
+    print(text, file=sys.stderr if Path("-") in [*out, dropped] else sys.stdout)
 
 
 @app.command("split")
@@ -107,7 +177,11 @@ def split(
         ),
     ] = "strict",
     languages: Annotated[
-        str | None, typer.Option(help="Endings of the files written, such as en-de; by default those of the corpus.")
+        str | None,
+        typer.Option(
+            help="Endings of the files written, such as en-de, by default those of the corpus; for TMX and XLIFF also "
+            "the languages that are read."
+        ),
     ] = None,
 ) -> None:
     """Split a corpus so that nothing held out is also trained on."""
@@ -121,3 +195,56 @@ def split(
         f"  {report.pairs:,} pairs with {report.groups:,} different sources ({by}); {report.dropped:,} dropped because "
         f"their source is held out; {report.keyless:,} without letters, all in train"
     )
+
+
+FormatName = Literal["auto", "plain", "tsv", "jsonl", "po", "tmx", "xliff"]
+
+
+@app.command("convert")
+def convert(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    corpus: CorpusFiles,
+    out: Annotated[
+        list[Path],
+        typer.Option(help="File to be written, its format told by its name; twice for aligned files, source first."),
+    ],
+    languages: Annotated[
+        str | None, typer.Option(help="Source and target, such as en-de: needed for TMX, and to write XLIFF or PO.")
+    ] = None,
+    source_format: Annotated[
+        FormatName, typer.Option("--from", help="Format of what is read, if its name does not tell.")
+    ] = "auto",
+    target_format: Annotated[
+        FormatName, typer.Option("--to", help="Format of what is written, if its name does not tell.")
+    ] = "auto",
+    columns: Annotated[str, typer.Option(help="Source and target column of a TSV file that is read.")] = "1,2",
+    fields: Annotated[str, typer.Option(help="Source and target field of JSONL.")] = "source,target",
+    breaks: Annotated[
+        Literal["refuse", "space"],
+        typer.Option(help="Line breaks and tabs, where the format cannot hold them: stop, or write a space instead."),
+    ] = "refuse",
+    fuzzy: Annotated[
+        Literal["drop", "keep"], typer.Option(help="Translations that need review: leave out, or write like others.")
+    ] = "drop",
+) -> None:
+    """Write a corpus in another format: aligned files, TSV, JSONL, PO, TMX or XLIFF."""
+    from clearhead.base.errors import InputError
+    from clearhead.formats.corpus import open_corpus
+    from clearhead.recipes.convert import convert_corpus
+    from clearhead.text.languages import parse_pair
+
+    names = fields.split(",")
+    numbers = columns.split(",")
+    if len(names) != 2:
+        raise InputError(f"--fields takes two names with a comma between them, such as source,target; got {fields!r}")
+    if len(numbers) != 2 or not all(number.strip().isdecimal() for number in numbers):
+        raise InputError(f"--columns takes two numbers with a comma between them, such as 1,2; got {columns!r}")
+    opened = open_corpus(
+        corpus,
+        parse_pair(languages) if languages else None,
+        format=source_format,
+        columns=(int(numbers[0]), int(numbers[1])),
+        fields=(names[0], names[1]),
+    )
+    report = convert_corpus(opened, out, format=target_format, breaks=breaks, fuzzy=fuzzy)
+    # Standard output may be where the pairs went.
+    print(report, file=sys.stderr if Path("-") in out else sys.stdout)

@@ -1,61 +1,31 @@
-"""The data doctor: what is in a corpus, and what is wrong with it, in one streaming run.
+"""The data doctor: what is in a corpus, and what is wrong with it, in two streaming runs.
 
 Nothing is refused here; what training would refuse is reported as an error, what it would learn badly from as a
-warning. For each pair about 40 bytes stay in memory (hashes and a ratio), whatever its text is; hashes have 64 bits,
-so in a corpus of 10 million pairs a count of duplicates is off by one with probability 1 in 300,000.
+warning (`rules.py`). For each pair about 40 bytes stay in memory (hashes and a ratio), whatever its text is, and about
+as many more while they are sorted at the end; hashes have 64 bits, so in a corpus of 10 million pairs a count of
+duplicates is off by one with probability 1 in 300,000.
 """
 
-import math
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from clearhead.base.errors import InputError
-from clearhead.data.filescan import KEPT, FileFacts, Sightings, scan_lines
-from clearhead.data.overlap import HeldOut, hash_text
-from clearhead.data.split import normal_key
-from clearhead.formats.lines import gives_itself_once
+from clearhead.data.entries import Reading, chunks, held_out_texts, languages_of, open_rereadable
+from clearhead.data.filescan import KEPT, FileFacts, Sightings
+from clearhead.data.overlap import Overlap
+from clearhead.data.rules import PAIR_RULES, RULES, Level, PairRules
+from clearhead.data.sides import SideModel
+from clearhead.data.traces import Traces
+from clearhead.data.trainable import TrainCount, TrainLimits
+from clearhead.formats.corpus import Corpus, Entry
 
 __all__ = ["CheckReport", "Finding", "check_files", "check_pairs"]
-
-RATIO_FACTOR = 3.0
-RATIO_CHARACTERS = 20
-Level = Literal["error", "warning", "note"]
-MEANINGS: dict[str, tuple[Level, str]] = {
-    "line counts differ": ("error", "the files are not aligned; training refuses them"),
-    "no pairs": ("error", "there is nothing to train on"),
-    "no tab": ("error", "a line without a tab is no pair; training refuses it"),
-    "not UTF-8": ("error", "training refuses the file; convert it (iconv -f … -t UTF-8)"),
-    "damaged archive": ("error", "fetch or pack the file again"),
-    "empty source": ("warning", "training drops the pair"),
-    "empty target": ("warning", "training drops the pair"),
-    "identical sides": ("warning", "the source seems not to be translated; the model learns to copy"),
-    "length ratio": ("warning", f"the sides differ in length {RATIO_FACTOR:g} times more or less than is usual here"),
-    "duplicate pair": ("note", "the pair came before; it is learnt with more weight"),
-    "other translation": ("note", "the source came before with another target"),
-    "near-duplicate source": ("note", "the source came before with other digits, placeholders, case or punctuation"),
-    "held-out text in corpus": ("error", "text of the held-out file is also trained on; scores on it mean nothing"),
-    "held-out text nearly in corpus": (
-        "warning",
-        "all but digits, placeholders, case, punctuation is the same",
-    ),
-    "held-out target in corpus": ("note", "other sources have the same translation"),
-    "odd character": ("note", "some tools end a line here; clearhead does not"),
-    "byte order mark": ("note", "dropped when read"),
-    "CRLF line ends": ("note", "the carriage return is dropped when read"),
-    "no final line end": ("note", "the last line may be cut short"),
-}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of thing found, how often, where first (lines from 1), and in which file if in one alone."""
+    """One kind of thing found, how often, where first (entries from 1), and in which file if in one alone."""
 
     name: str
     count: int
@@ -65,17 +35,22 @@ class Finding:
     @property
     def level(self) -> Level:
         """ "error" (training refuses it, or scores become worthless), "warning" or "note"."""
-        return MEANINGS[self.name][0]
+        return RULES[self.name].level
 
     @property
     def meaning(self) -> str:
         """What follows from it."""
-        return MEANINGS[self.name][1]
+        return RULES[self.name].meaning
 
 
 @dataclass
 class CheckReport:
-    """All that was found. `ratios` are quantiles of target characters / source characters."""
+    """All that was found. `ratios` are quantiles of target characters / source characters.
+
+    `places` names entries as their file does ("line 12", "entry 'greeting' (line 40)"), and `examples` holds their
+    texts, both by number and for the entries of `findings`. `language_rule` and `script_rule` say whether and from
+    what it was told that a text is in a wrong language or script; `train` what training would use.
+    """
 
     pairs: int = 0
     files: list[FileFacts] = field(default_factory=list)
@@ -83,6 +58,13 @@ class CheckReport:
     ratios: dict[str, float] = field(default_factory=dict)
     distinct_sources: int = 0
     examples: dict[int, tuple[str, str]] = field(default_factory=dict)
+    places: dict[int, str] = field(default_factory=dict)
+    corpus: str = ""
+    format: str = ""
+    languages: tuple[str, str] | None = None
+    language_rule: str = ""
+    script_rule: str = ""
+    train: dict[str, Any] = field(default_factory=dict)
 
     @property
     def errors(self) -> int:
@@ -93,9 +75,30 @@ class CheckReport:
         """How often a kind was found in all."""
         return sum(finding.count for finding in self.findings if finding.name == name)
 
+    def place(self, number: int) -> str:
+        """How entry `number` is called."""
+        return self.places.get(number, f"line {number}")
+
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON. Keys are added in later versions, never renamed or removed.
+
+        corpus, format           names of the files; plain, tsv, jsonl, po, tmx or xliff
+        languages                [source, target] or null
+        pairs, distinct_sources  entries read; different texts among their sources
+        length_ratio             {"lowest", "5 %", "median", "95 %", "highest"}: target / source characters; or {}
+        errors                   how many of the findings are errors
+        files                    of lines and TSV: facts of each file (`FileFacts.to_dict`); else []
+        findings                 [{name, level, meaning, where, count, lines, places}]; level: error, warning, note;
+                                 where: the file, if it is of one alone; lines: numbers of the first entries;
+                                 places: their names
+        examples                 {number of an entry: [source, target]}
+        checked                  {"languages", "scripts"}: from what wrong ones were told, or why they were not
+        train                    {by, kept, dropped: {reason: count}}: what training would use
+        """
         return {
+            "corpus": self.corpus,
+            "format": self.format,
+            "languages": list(self.languages) if self.languages else None,
             "pairs": self.pairs,
             "distinct_sources": self.distinct_sources,
             "length_ratio": self.ratios,
@@ -103,152 +106,158 @@ class CheckReport:
             "files": [facts.to_dict() for facts in self.files],
             "findings": [
                 {"name": f.name, "level": f.level, "meaning": f.meaning, "where": f.where, "count": f.count}
-                | {"lines": f.lines}
+                | {"lines": f.lines, "places": [self.place(number) for number in f.lines]}
                 for f in self.findings
             ],
-            "examples": {str(line): list(pair) for line, pair in sorted(self.examples.items())},
+            "examples": {str(number): list(pair) for number, pair in sorted(self.examples.items())},
+            "checked": {"languages": self.language_rule, "scripts": self.script_rule},
+            "train": self.train,
         }
 
 
-def check_files(corpus: Sequence[str | Path], *, against: Sequence[str | Path] = ()) -> CheckReport:
-    """Check two aligned files, or one TSV, and compare them with held-out files of text (`against`).
+def check_files(
+    files: Sequence[str | Path],
+    *,
+    against: Sequence[str | Path] = (),
+    languages: tuple[str, str] | None = None,
+    limits: TrainLimits | None = None,
+) -> CheckReport:
+    """Check a corpus of any format (`formats/corpus.py`), and compare it with held-out files (`against`).
+
+    `languages` (source, target) are needed for TMX; without them they are those that the names of two files end in, if
+    these are languages. `limits` let the report count what training would drop for its length.
 
     Raises InputError if there are not one or two files, DataError for a file that cannot be opened.
     """
-    if len(corpus) not in (1, 2):
-        raise InputError(f"a corpus is two aligned files or one TSV file; {len(corpus)} files were given")
-    if any(gives_itself_once(path) for path in corpus):
-        raise InputError("the corpus is read twice, which standard input ('-') or a pipe cannot be: name files")
-    facts = [FileFacts(str(path)) for path in corpus]
-    problems = _Problems()
-    held_out = {str(path): _held_out_lines(path) for path in against}
-    report = check_pairs(_pairs(corpus, facts, problems), against=held_out)
-    report.files = facts
-    if len(facts) == 2 and facts[0].lines != facts[1].lines:
-        where = f"{facts[0].path} has {facts[0].lines}, {facts[1].path} has {facts[1].lines}"
-        gap = abs(facts[0].lines - facts[1].lines)
-        report.findings.insert(0, Finding("line counts differ", gap, [min(f.lines for f in facts) + 1], where))
-    if problems.no_tab.count:
-        report.findings.insert(0, Finding("no tab", problems.no_tab.count, problems.no_tab.lines, facts[0].path))
-    for fact in facts:
-        report.findings += _file_findings(fact)
-    wanted = {line for finding in report.findings for line in finding.lines}
-    blind = [FileFacts(fact.path) for fact in facts]
-    for number, pair in enumerate(_pairs(corpus, blind, _Problems()), 1):
-        if number in wanted:
-            report.examples[number] = pair
+    corpus = open_rereadable(files, languages)
+    languages = languages or languages_of(files)
+    overlaps = {str(path): Overlap.of(held_out_texts(path, languages)) for path in against}
+    reading = Reading(corpus)
+    examination = _Examination(PairRules(languages), overlaps, limits)
+    sides = None if examination.rules.tells_scripts else SideModel()
+    for chunk in chunks(reading.entries()):
+        for entry in chunk:
+            examination.read(entry)
+        if sides is not None:
+            sides.learn([entry.source for entry in chunk], [entry.target for entry in chunk])
+    report = examination.report()
+    report.corpus, report.format, report.languages = corpus.name, corpus.format, languages
+    report.script_rule = examination.script_rule(languages)
+    report.language_rule = _language_rule(sides)
+    report.findings = _file_findings(reading) + report.findings
+    _second_run(corpus, report, sides if sides is not None and sides.usable else None)
+    report.findings.sort(key=lambda finding: finding.name in PAIR_RULES)  # those of files come first
+    report.files = reading.files
     return report
 
 
-def check_pairs(pairs: Iterable[tuple[str, str]], *, against: Mapping[str, Iterable[str]] | None = None) -> CheckReport:
-    """Check pairs that are read once; `against` maps names to held-out texts, compared with both sides."""
-    traces = _Traces()
-    sides = {name: Sightings() for name in ("empty source", "empty target", "identical sides")}
-    held_out = {}
-    for name, texts in (against or {}).items():
-        kept = list(texts)
-        held_out[name] = HeldOut(kept), HeldOut(kept)
+def check_pairs(
+    pairs: Iterable[tuple[str, str]],
+    *,
+    against: Mapping[str, Iterable[str]] | None = None,
+    languages: tuple[str, str] | None = None,
+) -> CheckReport:
+    """Check pairs that are read once; `against` maps names to held-out texts, compared with both sides.
+
+    Wrong languages of one script cannot be told in a single reading, and are not looked for.
+    """
+    overlaps = {name: Overlap.of(texts) for name, texts in (against or {}).items()}
+    examination = _Examination(PairRules(languages), overlaps, None)
     for number, (source, target) in enumerate(pairs, 1):
-        blank = not source.strip(), not target.strip()
-        if blank[0]:
-            sides["empty source"].add(number)
-        if blank[1]:
-            sides["empty target"].add(number)
-        if not blank[0] and source == target:
-            sides["identical sides"].add(number)
-        traces.add(source, target, any(blank))
-        if held_out:
-            target_hash, target_key = hash_text(target), normal_key(target)
-            for on_source, on_target in held_out.values():
-                on_source.look(number, traces.source[-1], traces.key[-1] or None)
-                on_target.look(number, target_hash, hash_text(target_key) if target_key else None)
-    report = CheckReport(pairs=len(traces.source))
-    if not traces.source:
-        report.findings.append(Finding("no pairs", 1, []))
-        return report
-    report.findings += [Finding(name, seen.count, seen.lines) for name, seen in sides.items() if seen.count]
-    report.findings += traces.findings()
-    report.ratios, report.distinct_sources = traces.ratios(), len(np.unique(traces.view(traces.source)))
-    for name, (on_source, on_target) in held_out.items():
-        report.findings += _overlap_findings(name, on_source, on_target)
+        examination.read(Entry(f"line {number}", source, target, "translated"))
+    report = examination.report()
+    report.script_rule, report.languages = examination.script_rule(languages), languages
     return report
 
 
-class _Traces:
-    """The few bytes of each pair that stay: hashes of pair, source and source key, and the length ratio."""
+class _Examination:
+    """What the first run gathers."""
 
-    def __init__(self) -> None:
-        self.source, self.pair, self.key = array("Q"), array("Q"), array("Q")
-        self.ratio = array("f")
+    def __init__(self, rules: PairRules, overlaps: Mapping[str, Overlap], limits: TrainLimits | None) -> None:
+        self.rules = rules
+        self._overlaps = overlaps
+        self._seen: dict[str, Sightings] = {}
+        self._traces = Traces()
+        self._train = TrainCount(limits)
 
-    def add(self, source: str, target: str, blank: bool) -> None:
-        key = normal_key(source)
-        self.source.append(hash_text(source))
-        self.key.append(hash_text(key) if key else 0)
-        self.pair.append(hash_text(f"{len(source)} {source}{target}"))
-        # Short sides say little ("Ja" for "Yes, please"), so that they are not looked at.
-        told = not blank and max(len(source), len(target)) >= RATIO_CHARACTERS
-        self.ratio.append(math.log(len(target) / len(source)) if told else math.nan)
+    def read(self, entry: Entry) -> None:
+        number = len(self._traces) + 1
+        source, target = entry.source, entry.target
+        for name in self.rules.broken(source, target):
+            self._seen.setdefault(name, Sightings()).add(number)
+        if entry.state == "review":
+            self._seen.setdefault("needs review", Sightings()).add(number)
+        self._traces.add(source, target)
+        self._train.add(source, target, review=entry.state == "review")
+        for overlap in self._overlaps.values():
+            overlap.look(number, source, target)
 
-    @staticmethod
-    def view(column: "array[Any]") -> NDArray[Any]:
-        return np.frombuffer(column, dtype=np.float32 if column.typecode == "f" else np.uint64)
-
-    def findings(self) -> list[Finding]:
-        source, pair, key = self.view(self.source), self.view(self.pair), self.view(self.key)
-        ratio = self.view(self.ratio)
-        with np.errstate(invalid="ignore"):
-            middle = np.nanmedian(ratio) if np.isfinite(ratio).any() else 0.0
-            outliers = np.abs(ratio - middle) > math.log(RATIO_FACTOR)
-        found = {
-            "length ratio": np.flatnonzero(outliers),
-            "duplicate pair": _duplicates(pair),
-            "other translation": _repeats(source, pair),
-            "near-duplicate source": _repeats(key, source),
-        }
-        return [
+    def report(self) -> CheckReport:
+        report = CheckReport(pairs=len(self._traces), train=self._train.to_dict())
+        if not report.pairs:
+            report.findings.append(Finding("no pairs", 1, []))
+            return report
+        found = [Finding(name, seen.count, seen.lines) for name, seen in self._seen.items()]
+        found += [
             Finding(name, len(places), [int(place) + 1 for place in places[:KEPT]])
-            for name, places in found.items()
+            for name, places in self._traces.places().items()
             if len(places)
         ]
+        report.findings = sorted(found, key=lambda finding: PAIR_RULES.index(finding.name))
+        report.ratios, report.distinct_sources = self._traces.ratios(), self._traces.distinct_sources()
+        for name, overlap in self._overlaps.items():
+            report.findings += _overlap_findings(name, overlap)
+        return report
 
-    def ratios(self) -> dict[str, float]:
-        ratio = self.view(self.ratio)
-        known = ratio[np.isfinite(ratio)]
-        if not len(known):
-            return {}
-        points = {"lowest": 0.0, "5 %": 0.05, "median": 0.5, "95 %": 0.95, "highest": 1.0}
-        return {name: round(float(np.exp(np.quantile(known, q))), 3) for name, q in points.items()}
-
-
-@dataclass
-class _Problems:
-    no_tab: Sightings = field(default_factory=Sightings)
+    def script_rule(self, languages: tuple[str, str] | None) -> str:
+        if languages is None:
+            return "not told: the languages are not known (--languages)"
+        return f"letters of {languages[0]} and {languages[1]}"
 
 
-def _pairs(corpus: Sequence[str | Path], facts: Sequence[FileFacts], problems: _Problems) -> Iterator[tuple[str, str]]:
-    """The pairs as far as both files go; a line of a TSV without a tab is a pair without a target."""
-    if len(corpus) == 1:
-        for number, line in enumerate(scan_lines(corpus[0], facts[0]), 1):
-            fields = line.split("\t")
-            if len(fields) < 2:
-                problems.no_tab.add(number)
-                fields.append("")
-            yield fields[0], fields[1]
-        return
-    for source, target in zip_longest(*(scan_lines(path, fact) for path, fact in zip(corpus, facts, strict=True))):
-        if source is not None and target is not None:
-            yield source, target
+def _language_rule(sides: SideModel | None) -> str:
+    if sides is None:
+        return "by script, since the two languages have different ones"
+    if not sides.usable:
+        return "not told: the corpus has too little text to learn its two languages from"
+    return "trigrams of letters, learnt from the two sides of this corpus"
 
 
-def _held_out_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a held-out file; of a TSV its first column."""
-    is_tsv = any(suffix.lower() == ".tsv" for suffix in Path(path).suffixes[-2:])
-    for line in scan_lines(path, FileFacts(str(path))):
-        yield line.split("\t")[0] if is_tsv else line
+def _second_run(corpus: Corpus, report: CheckReport, sides: SideModel | None) -> None:
+    """Read the corpus again, for what only the whole of it could teach, and for the texts of the entries named."""
+    wanted = {number for finding in report.findings for number in finding.lines}
+    seen = {"wrong source language": Sightings(), "wrong target language": Sightings()}
+    number = 0
+    for chunk in chunks(Reading(corpus).entries()):
+        if sides is not None:
+            for index, name in sides.rules_broken([entry.source for entry in chunk], [entry.target for entry in chunk]):
+                if seen[name].count < KEPT:
+                    wanted.add(number + index + 1)
+                seen[name].add(number + index + 1)
+        for entry in chunk:
+            number += 1
+            if number in wanted:
+                report.examples[number] = entry.source, entry.target
+                report.places[number] = entry.where
+    report.findings += [Finding(name, count.count, count.lines) for name, count in seen.items() if count.count]
 
 
-def _file_findings(fact: FileFacts) -> list[Finding]:
+def _file_findings(reading: Reading) -> list[Finding]:
+    found: list[Finding] = []
+    if len(reading.files) == 2 and reading.files[0].lines != reading.files[1].lines:
+        counts = [facts.lines for facts in reading.files]
+        where = ", ".join(f"{facts.path} has {facts.lines}" for facts in reading.files)
+        found.append(Finding("line counts differ", abs(counts[0] - counts[1]), [min(counts) + 1], where))
+    if reading.no_tab.count:
+        found.append(Finding("no tab", reading.no_tab.count, reading.no_tab.lines, reading.files[0].path))
+    if reading.damage:
+        found.append(Finding("damaged file", 1, [], reading.damage))
+    for fact in reading.files:
+        found += _findings_of_file(fact)
+    return found
+
+
+def _findings_of_file(fact: FileFacts) -> list[Finding]:
     found: list[Finding] = []
     if fact.not_utf8.count:
         note = " (it looks like UTF-16)" if fact.utf16 else ""
@@ -265,36 +274,16 @@ def _file_findings(fact: FileFacts) -> list[Finding]:
     return found
 
 
-def _overlap_findings(name: str, on_source: HeldOut, on_target: HeldOut) -> list[Finding]:
-    """What was found on the side that the file evidently belongs to.
-
-    Words such as "Status" are the same in many languages, so that a file finds some of its texts on the other side too.
-    """
-    where = f"{name}: of {len(on_source)} different texts"
-    if on_target.exact + on_target.near > on_source.exact + on_source.near:
-        return [Finding("held-out target in corpus", on_target.exact, on_target.exact_lines.lines, where)]
-    findings = (
-        Finding("held-out text in corpus", on_source.exact, on_source.exact_lines.lines, where),
-        Finding("held-out text nearly in corpus", on_source.near, on_source.near_lines.lines, where),
-    )
+def _overlap_findings(name: str, overlap: Overlap) -> list[Finding]:
+    """What was found on the side that the file evidently belongs to."""
+    where = f"{name}: of {len(overlap.source)} different texts"
+    if overlap.on_target:
+        on_target = overlap.target
+        findings = [Finding("held-out target in corpus", on_target.exact, on_target.exact_lines.lines, where)]
+    else:
+        on_source = overlap.source
+        findings = [
+            Finding("held-out text in corpus", on_source.exact, on_source.exact_lines.lines, where),
+            Finding("held-out text nearly in corpus", on_source.near, on_source.near_lines.lines, where),
+        ]
     return [finding for finding in findings if finding.count]
-
-
-def _repeats(group: NDArray[Any], member: NDArray[Any]) -> NDArray[np.int64]:
-    """Places whose group came before, but not with this member, in rising order; group 0 is no group.
-
-    With three members a, b, b of one group in this order, the place of the first b is the only one.
-    """
-    order = np.lexsort((member, group))  # stable: places of one (group, member) stay in rising order
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (group[order][1:] != group[order][:-1]) | (member[order][1:] != member[order][:-1])
-    firsts = np.sort(order[new])
-    firsts = firsts[np.argsort(group[firsts], kind="stable")]
-    groups = group[firsts]
-    return np.sort(firsts[1:][(groups[1:] == groups[:-1]) & (groups[1:] != 0)])
-
-
-def _duplicates(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Places whose value came before, in rising order."""
-    order = np.argsort(values, kind="stable")
-    return np.sort(order[1:][values[order][1:] == values[order][:-1]])

@@ -1,12 +1,14 @@
 """Whether the texts of a held-out file also stand in a corpus, exactly or nearly."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Literal
 
 from clearhead.data.filescan import Sightings
 from clearhead.data.split import normal_key
 
-__all__ = ["HeldOut", "hash_text"]
+__all__ = ["HeldOut", "Overlap", "hash_text"]
 
 
 def hash_text(text: str) -> int:
@@ -33,12 +35,19 @@ class HeldOut:
 
     def look(self, line: int, exact: int, key: int | None) -> None:
         """Look up the text of a corpus line, given as `hash_text` of it and of its key (None without one)."""
+        match self.find(exact, key):
+            case "exact":
+                self._exact.add(exact)
+                self.exact_lines.add(line)
+            case "near" if key is not None:
+                self._near.add(key)
+                self.near_lines.add(line)
+
+    def find(self, exact: int, key: int | None) -> Literal["exact", "near"] | None:
+        """How a text stands in the file, given as for `look`; nothing is counted."""
         if exact in self._key_of:
-            self._exact.add(exact)
-            self.exact_lines.add(line)
-        elif key is not None and key in self._keys:
-            self._near.add(key)
-            self.near_lines.add(line)
+            return "exact"
+        return "near" if key is not None and key in self._keys else None
 
     @property
     def exact(self) -> int:
@@ -49,6 +58,41 @@ class HeldOut:
     def near(self) -> int:
         """How many more stand there nearly."""
         return len(self._near - {self._key_of[text] for text in self._exact})
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """A held-out file beside both sides of a corpus, of which it evidently belongs to one.
+
+    Words such as "Status" are the same in many languages, so that a file finds some of its texts on the other side too.
+    """
+
+    source: HeldOut
+    target: HeldOut
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Overlap":
+        """Of the texts of a file."""
+        kept = list(texts)
+        return cls(HeldOut(kept), HeldOut(kept))
+
+    @property
+    def on_target(self) -> bool:
+        """Whether the file belongs to the target side, after the whole corpus was looked up."""
+        return self.target.exact + self.target.near > self.source.exact + self.source.near
+
+    def look(self, number: int, source: str, target: str) -> None:
+        """Look up both sides of a pair, the first being number 1."""
+        self.source.look(number, hash_text(source), _key_hash(source))
+        self.target.look(number, hash_text(target), _key_hash(target))
+
+    def rule(self, source: str, target: str) -> str:
+        """The name of the rule that a pair breaks, once `on_target` is settled; empty if it breaks none."""
+        if self.on_target:
+            found = self.target.find(hash_text(target), None)
+            return "held-out target in corpus" if found else ""
+        names = {"exact": "held-out text in corpus", "near": "held-out text nearly in corpus", None: ""}
+        return names[self.source.find(hash_text(source), _key_hash(source))]
 
 
 def _key_hash(text: str) -> int | None:

@@ -1,6 +1,7 @@
 import gzip
 import json
 import random
+import tracemalloc
 from collections import Counter, defaultdict
 
 import pytest
@@ -9,6 +10,9 @@ from clearhead.base.errors import DataError, InputError
 from clearhead.data.check import check_files, check_pairs
 from clearhead.data.checktext import to_text
 from clearhead.data.split import normal_key
+
+ENGLISH = "the quick house which was there has often been with children and they should know nothing"
+GERMAN = "das schnelle Haus welches dort stand ist oft mit Kindern gewesen und sollte wissen nichts"
 
 
 def found(report) -> dict[str, tuple[int, list[int]]]:
@@ -173,3 +177,132 @@ def test_empty_and_missing_files(tmp_path):
         check_files([tmp_path / "missing.en", tmp_path / "c.de"])
     with pytest.raises(InputError, match="3 files"):
         check_files(["a", "b", "c"])
+
+
+def test_every_rule_on_pairs_fires_at_the_line_where_its_fault_was_planted():
+    report = check_pairs(
+        [
+            ("a sentence of usual length", "ein Satz von üblicher Länge"),
+            ("Hello, how are you today?", "Привет, как у тебя дела?"),
+            ("Hi {name}", "Hallo {Name}"),
+            ("<b><i>Good evening</i></b>", "<b><i>Guten Abend</b></i>"),
+            ("kitchen", "KÃ¼che"),
+            ("bell", "Glocke\x07"),
+            ("x " * 501, "y " * 501),
+        ],
+        languages=("en", "de"),
+    )
+    assert found(report) == {
+        "wrong target script": (1, [2]),
+        "placeholders differ": (1, [3]),
+        "tags not nested": (1, [4]),
+        "mojibake": (1, [5]),
+        "control character": (1, [6]),
+        "too long": (1, [7]),
+    }
+
+
+PO = """msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+msgid "Open {name}"
+msgstr "{name} öffnen"
+
+#, fuzzy
+msgid "Close {name}"
+msgstr "{name} schließen"
+
+msgctxt "menu"
+msgid "Save"
+msgstr ""
+
+msgid "Delete {name}"
+msgstr "Löschen"
+
+#~ msgid "old"
+#~ msgstr ""
+"""
+
+XLIFF = """<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+<file source-language="en" target-language="de" datatype="plaintext" original="x"><body>
+<trans-unit id="a"><source>Open</source><target state="translated">Öffnen</target></trans-unit>
+<trans-unit id="b"><source>Kitchen</source><target state="translated">KÃ¼che</target></trans-unit>
+</body></file></xliff>
+"""
+
+TMX = """<tmx version="1.4"><header srclang="en"/><body>
+<tu><tuv xml:lang="en"><seg>Open</seg></tuv><tuv xml:lang="de"><seg>Öffnen</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>Status</seg></tuv><tuv xml:lang="de"><seg>Status</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+def test_a_po_file_is_checked_and_its_entries_are_named(tmp_path):
+    (tmp_path / "app.po").write_text(PO)
+    report = check_files([tmp_path / "app.po"])
+    assert report.pairs == 4
+    assert {name: count for name, (count, _) in found(report).items()} == {
+        "needs review": 1,
+        "empty target": 1,
+        "placeholders differ": 1,
+    }
+    assert report.train["kept"] == 2
+    assert report.train["dropped"]["needs-review"] == 1
+    (number,) = found(report)["placeholders differ"][1]
+    assert "line 15" in report.places[number]
+    assert report.examples[number] == ("Delete {name}", "Löschen")
+    assert "Delete {name} ⇥ Löschen" in to_text(report)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rule", "example"),
+    [
+        ("c.xlf", XLIFF, "mojibake", ("Kitchen", "KÃ¼che")),
+        ("c.tmx", TMX, "identical sides", ("Status", "Status")),
+        ("c.jsonl", '{"source": "a", "target": "b"}\n{"source": "c", "target": ""}\n', "empty target", ("c", "")),
+        ("c.tsv.gz", "a\tb\nc\tc\n", "identical sides", ("c", "c")),
+    ],
+)
+def test_every_format_is_checked(tmp_path, name, text, rule, example):
+    data = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    report = check_files([tmp_path / name], languages=("en", "de"))
+    assert report.pairs == 2
+    assert found(report) == {rule: (1, [2])}
+    assert report.examples == {2: example}
+    parsed = report.to_dict()
+    assert parsed["findings"][0]["places"] == [report.places[2]]
+    assert parsed["languages"] == ["en", "de"]
+
+
+def test_a_damaged_file_is_an_error_and_what_comes_before_is_checked(tmp_path):
+    (tmp_path / "c.jsonl").write_text('{"source": "a", "target": "a"}\n{"source": "b"\n')
+    report = check_files([tmp_path / "c.jsonl"])
+    assert report.errors == 1
+    assert found(report)["identical sides"] == (1, [1])
+    assert "line 2" in report.findings[0].where
+
+
+def test_lines_that_read_like_the_other_side_are_named(tmp_path):
+    rng = random.Random(5)
+    english, german = ENGLISH.split(), GERMAN.split()
+    pairs = [(" ".join(rng.choices(english, k=8)), " ".join(rng.choices(german, k=8))) for _ in range(900)]
+    pairs[699] = pairs[699][0], pairs[699][0] + "."
+    sides = ["".join(f"{pair[side]}\n" for pair in pairs).encode() for side in (0, 1)]
+    report = check_files(files(tmp_path, *sides))
+    assert found(report)["wrong target language"] == (1, [700])
+    assert report.examples[700] == pairs[699]
+    assert "learnt from" in report.language_rule
+    assert "too little text" in check_files(files(tmp_path, b"a\n", b"b\n")).language_rule
+
+
+def test_memory_of_a_pair_does_not_depend_on_its_text():
+    def peak(count: int) -> int:
+        tracemalloc.start()
+        check_pairs((f"{number} " * 30, f"{number} x" * 30) for number in range(count))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    peak(10)
+    assert (peak(9000) - peak(3000)) / 6000 < 150  # 28 bytes that stay, and arrays that sorting needs for a moment

@@ -13,6 +13,7 @@ from clearhead.cli.data import app
 from clearhead.data.split import normal_key
 from clearhead.formats.lines import read_lines
 from clearhead.recipes.data import split_corpus
+from clearhead.text.tokenizer import TokenizerConfig, Tokenizers
 
 
 def call(*arguments: object):
@@ -133,3 +134,74 @@ def test_no_data_command_imports_torch(corpus, tmp_path):
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_check_takes_languages_and_a_file_of_any_format(tmp_path):
+    (tmp_path / "c.jsonl").write_text('{"source": "Hello, how are you?", "target": "Привет, как у тебя дела?"}\n')
+    result = call("check", tmp_path / "c.jsonl", "--languages", "en-de", "--json")
+    assert result.exit_code == 0, result.output
+    (finding,) = json.loads(result.stdout)["findings"]
+    assert (finding["name"], finding["places"]) == ("wrong target script", ["line 1"])
+    assert json.loads(result.stdout)["train"]["by"] == "blank sides only"
+
+
+def test_filter_writes_what_is_kept_and_says_why_the_rest_is_not(tmp_path):
+    rows = [("one {n}", "eins {n}"), ("two {n}", "zwei"), ("", "drei"), ("four", "four"), ("five", "fünf")]
+    (tmp_path / "c.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows))
+    out, dropped = [tmp_path / "k.en", tmp_path / "k.de.gz"], tmp_path / "d.jsonl"
+    result = call("filter", tmp_path / "c.tsv", "--out", out[0], "--out", out[1], "--dropped", dropped)
+    assert result.exit_code == 0, result.output
+    assert "2 of 5 pairs kept, 3 dropped" in result.stdout
+    assert list(zip(*map(read_lines, out), strict=True)) == [rows[0], rows[4]]
+    assert [json.loads(line) for line in read_lines(dropped)] == [
+        {"where": f"line {number}", "reasons": [reason], "source": rows[number - 1][0], "target": rows[number - 1][1]}
+        for number, reason in ((2, "placeholders differ"), (3, "empty source"), (4, "identical sides"))
+    ]
+    result = call("filter", tmp_path / "c.tsv", "--out", tmp_path / "k.jsonl", "--dropped", dropped, "--json",
+                  "--only", "empty-source", "--drop", "identical-sides", "--keep", "empty-source")  # fmt: skip
+    assert json.loads(result.stdout) == {
+        "read": 5,
+        "kept": 4,
+        "dropped": 1,
+        "rules": [{"name": "identical sides", "count": 1, "alone": 1}],
+    }
+
+
+def test_filter_leaves_no_file_when_it_fails(tmp_path):
+    (tmp_path / "c.tsv").write_text("one\teins\nno tab\n")
+    kept, dropped = tmp_path / "k.tsv", tmp_path / "d.jsonl"
+    result = call("filter", tmp_path / "c.tsv", "--out", kept, "--dropped", dropped)
+    assert isinstance(result.exception, ClearheadError)
+    assert "line 2" in str(result.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["c.tsv"]
+
+
+def test_filter_never_writes_over_what_it_reads(tmp_path):
+    (tmp_path / "c.tsv").write_text("one\teins\n")
+    for out, dropped in ((tmp_path / "c.tsv", tmp_path / "d"), (tmp_path / "k.tsv", tmp_path / "k.tsv")):
+        result = call("filter", tmp_path / "c.tsv", "--out", out, "--dropped", dropped)
+        assert isinstance(result.exception, InputError)
+    assert (tmp_path / "c.tsv").read_text() == "one\teins\n"
+    assert isinstance(
+        call(
+            "filter", tmp_path / "c.tsv", "--out", tmp_path / "k.tsv", "--dropped", tmp_path / "d", "--only", "x"
+        ).exception,
+        InputError,
+    )
+
+
+def test_check_counts_what_is_too_long_for_the_tokenizer_of_a_model(corpus, tmp_path):
+    bundle = tmp_path / "model"
+    texts = [tuple(read_lines(path)) for path in corpus]
+    tokenizers = Tokenizers.train(TokenizerConfig(vocab_size=300), lambda: zip(*texts, strict=True))
+    tokenizers.save(bundle / "tokenizer")
+    (bundle / "bundle.toml").touch()
+    longest = [max(len(a), len(b)) for a, b in zip(*(getattr(tokenizers, side).encode_all(lines) for side, lines in
+               zip(("source", "target"), texts, strict=True)), strict=True)]  # fmt: skip
+    limit = sorted(longest)[len(longest) // 2]
+    result = call("check", *corpus, "--bundle", bundle, "--max-length", limit, "--json")
+    assert result.exit_code == 0, result.output
+    train = json.loads(result.stdout)["train"]
+    assert train["kept"] == sum(length <= limit for length in longest)
+    assert 0 < train["kept"] < len(longest)
+    assert f"more than {limit} tokens of {bundle}" in train["by"]

@@ -4,7 +4,8 @@ import pytest
 
 from clearhead.base.errors import ConfigError
 from clearhead.config.strict import structure, unstructure
-from clearhead.data.config import CorpusConfig, DataConfig
+from clearhead.data.config import CorpusConfig, DataConfig, TrainingCorpus
+from clearhead.formats.corpus import write_corpus
 
 FILES = {"source": "a.en", "target": "a.de"}
 
@@ -49,3 +50,28 @@ def test_pairs_are_read_from_either_form_as_often_as_asked(tmp_path):
     assert [p.name for p in files.files()] == ["a.en", "a.de.gz"]
     assert "a.en" in str(files)
     assert "a.de.gz" in str(files)
+
+
+@pytest.mark.parametrize("name", ["c.tmx", "c.xliff", "c.po", "c.jsonl", "c.tsv.gz", "c"])
+def test_a_file_of_any_format_gives_the_pairs_that_were_written(tmp_path, name):
+    pairs = [("one", "eins"), ("two < three", "zwei < drei")]
+    path = tmp_path / name
+    with write_corpus([path], ("en", "de"), format="tsv" if name == "c" else "auto") as write:
+        for pair in pairs:
+            write(*pair)
+    corpus = TrainingCorpus(file=str(path))
+    assert list(corpus.pairs(("en", "de"))) == list(corpus.pairs(("en", "de"))) == pairs
+    assert corpus.files() == (path,)
+
+
+def test_corpora_are_named_by_their_keys():
+    table = {"languages": ["en", "de"], "dev": {"tsv": "d.tsv", "tag": "<x>"}}
+    one = structure(DataConfig, {**table, "train": FILES})
+    assert [key for key, _ in one.named] == ["data.train", "data.dev"]
+    two = structure(DataConfig, {**table, "train": [{**FILES, "tag": "<y>"}, {"tsv": "b.tsv", "tag": "<x>"}]})
+    assert [(key, str(corpus)) for key, corpus in two.named] == [
+        ("data.train[0]", "a.en + a.de"),
+        ("data.train[1]", "b.tsv"),
+        ("data.dev", "d.tsv"),
+    ]
+    assert two.tags == ("<y>", "<x>")

@@ -145,6 +145,23 @@ def test_the_key_is_the_same_in_another_directory_and_does_not_depend_on_samplin
     assert a.key == b.key == store_key(lambda: PAIRS, Both(), 10, "text")
 
 
+def test_a_text_that_is_not_accepted_is_refused_before_it_is_encoded(tmp_path):
+    both, seen = Both(), []
+
+    def accept(key):
+        seen.append(key)
+        if len(seen) == 2:
+            raise DataError("another text")
+
+    first = build(tmp_path, accept=accept)
+    assert seen == [first.key]
+    with pytest.raises(DataError, match="another text"):
+        build(tmp_path, [("new", "neu")], tokenizers=both, accept=accept)
+    assert both.source.calls == both.target.calls == []
+    assert seen == [first.key, store_key(lambda: [("new", "neu")], Both(), 10, "tokens")]
+    assert [path.name for path in tmp_path.iterdir()] == [first.key[:32]]
+
+
 @pytest.mark.parametrize("name", ["source.values", "target.offsets", "source.lengths", "store.json"])
 @pytest.mark.parametrize("damage", ["shorter", "flipped", "missing"])
 def test_a_damaged_store_is_built_again_with_a_line_in_the_log(tmp_path, name, damage, caplog):
@@ -272,3 +289,22 @@ def test_with_real_tokenizers_a_store_holds_what_decodes_to_the_text(tmp_path):
         source, target = sampled.pair(i, 2)
         assert (tokenizers.source.decode(source), tokenizers.target.decode(target)) == pairs[i]
     assert any(sampled.pair(i, 0) != plain.pair(i) for i in range(60))
+
+
+@pytest.mark.parametrize("sampling", [False, True])
+def test_a_tag_stands_before_every_source_and_counts_as_a_token(tmp_path, sampling):
+    plain, tagged = (build(tmp_path, sampling=sampling, tag=tag) for tag in (None, 7))
+    assert plain.key != tagged.key != build(tmp_path, sampling=sampling, tag=8).key
+    assert plain.key == store_key(lambda: PAIRS, Both(), 10, plain.kind)
+    kept = [0, 1, 3]  # pair 2 has ten characters, and its tag makes eleven
+    assert tagged.report.counts["too-long-source"] == 1
+    for place, number in enumerate(kept):
+        for epoch in range(3):
+            source, target = plain.pair(number, epoch)
+            if sampling:  # a pair draws by its number in the store, which the dropped one has moved
+                assert tagged.pair(place, epoch)[0][0] == 7
+                assert 7 not in tagged.pair(place, epoch)[0][1:] + tagged.pair(place, epoch)[1]
+            else:
+                assert tagged.pair(place, epoch) == ([7, *source], target)
+    assert tagged.lengths("source").tolist() == [plain.lengths("source")[i] + 1 for i in kept]
+    assert tagged.lengths("target").tolist() == [plain.lengths("target")[i] for i in kept]
