@@ -11,8 +11,15 @@ from clearhead.cli import options as shared
 
 __all__ = ["evaluate"]
 
+FOR_A_BUNDLE = (
+    *("source", "output", "ensemble", "tag", "beam", "penalty", "alpha", "max_length"),
+    *("weights", "device", "threads", "batch_tokens", "reproducible"),
+)
+"""Parameters that say how to translate, and mean nothing for what is translated already."""
+
 
 def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    context: typer.Context,
     what: Annotated[
         str, typer.Argument(metavar="BUNDLE|HYPOTHESES", help="A saved model or run, or a file of translations; - too.")
     ],
@@ -27,6 +34,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Keep the translations; with a BUNDLE.")
     ] = None,
     ensemble: shared.Ensemble = None,
+    tag: shared.Tag = None,
     beam: shared.Beam = None,
     penalty: shared.Penalty = None,
     alpha: shared.Alpha = None,
@@ -36,17 +44,20 @@ def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     device: shared.Device = "auto",
     threads: shared.Threads = None,
     batch_tokens: shared.BatchTokens = None,
+    reproducible: shared.Reproducible = False,
 ) -> None:
     """BLEU and chrF, with sacreBLEU's signatures, of a model or of translations that are there already."""
     from clearhead.base.errors import InputError
     from clearhead.base.log import logger
-    from clearhead.formats.lines import count_lines, gives_itself_once, is_standard_stream
+    from clearhead.formats.lines import count_lines, display_name, gives_itself_once, is_standard_stream
 
     if is_standard_stream(what) or Path(what).is_file():
         if languages is None:
             raise InputError("--languages is missing: a file of translations does not say what language it is in")
-        if output is not None or ensemble:
-            raise InputError("--output and --ensemble are for a BUNDLE; a file is already translated")
+        if useless := shared.given(context, *FOR_A_BUNDLE):
+            raise InputError(
+                f"{useless}: for a BUNDLE only, but {display_name(what)} is a file of translations; leave this out"
+            )
         from clearhead.recipes.evaluate import evaluate_file, target_language
 
         result = evaluate_file(what, reference, target_language(languages))
@@ -54,8 +65,10 @@ def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         if source is None:
             raise InputError("--source is missing: a model needs something to translate")
         total = None if gives_itself_once(source) else count_lines(source)
-        config = shared.decoding(beam=beam, penalty=penalty, alpha=alpha, max_length=max_length)
-        translator = shared.open_translator(what, ensemble, weights, device, threads)
+        config = shared.decoding(
+            context, beam=beam, penalty=penalty, alpha=alpha, max_length=max_length, reproducible=reproducible
+        )
+        translator = shared.open_translator(what, ensemble, weights, device, threads, tag)
         from clearhead.recipes.evaluate import check_languages, evaluate_translator
         from clearhead.recipes.translate import header
 

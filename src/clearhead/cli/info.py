@@ -6,18 +6,24 @@ from typing import Annotated
 
 import typer
 
+from clearhead.cli import options as shared
+
 __all__ = ["info"]
 
 
 def info(
+    context: typer.Context,
     what: Annotated[str, typer.Argument(metavar="BUNDLE|PRESET", help="A saved model, a run, or a preset's name.")],
     vocab_size: Annotated[int, typer.Option(min=5, help="Of a preset's joint vocabulary.")] = 37000,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Configuration, parameters by part, versions and training summary of a model."""
+    from clearhead.base.errors import InputError
     from clearhead.recipes.info import describe, render
 
     table = describe(what, vocab_size)
+    if "preset" not in table and (useless := shared.given(context, "vocab_size")):
+        raise InputError(f"{useless} is for a preset; the vocabulary of {what} is what it was trained with")
     if json_output:
         import json
 

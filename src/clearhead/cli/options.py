@@ -23,9 +23,12 @@ __all__ = [
     "MaxLength",
     "MinLength",
     "Penalty",
+    "Reproducible",
+    "Tag",
     "Threads",
     "Weights",
     "decoding",
+    "given",
     "open_translator",
     "progress_bar",
 ]
@@ -53,14 +56,44 @@ MinLength = Annotated[int | None, typer.Option(min=0, help="Fewest tokens of a t
 MaxLength = Annotated[
     int | None, typer.Option(min=0, help="Most tokens of a translation. [default: those of the source plus 50]")
 ]
+Tag = Annotated[
+    str | None,
+    typer.Option(metavar="TAG", help="Put before each source text, such as <2de>, for a model trained with tags."),
+]
 BatchTokens = Annotated[
     int | None,
     typer.Option(min=1, help="Sentences x longest x beam in one batch. [default: 4096, on a GPU 65536]"),
 ]
+Reproducible = Annotated[
+    bool,
+    typer.Option(
+        "--reproducible", help="The same scores to the last bit in any batch and any order; slower, on a CPU only."
+    ),
+]
 
 
-def open_translator(
-    bundle: str, ensemble: list[str] | None, weights: Literal["auto", "raw", "ema"], device: str, threads: int | None
+def given(context: typer.Context, *names: str) -> str | None:
+    """Those of the options `names` (of the parameters' names) that stand on the command line, as one writes them.
+
+    None if there are none: `--beam and --alpha`, `--beam`, None.
+    """
+    found = [
+        max(parameter.opts, key=len)
+        for parameter in context.command.params
+        if parameter.name in names
+        and (source := context.get_parameter_source(parameter.name)) is not None
+        and source.name == "COMMANDLINE"
+    ]
+    return " and ".join(part for part in (", ".join(found[:-1]), *found[-1:]) if part) or None
+
+
+def open_translator(  # noqa: PLR0913, PLR0917 (the options, in their order)
+    bundle: str,
+    ensemble: list[str] | None,
+    weights: Literal["auto", "raw", "ema"],
+    device: str,
+    threads: int | None,
+    tag: str | None = None,
 ) -> Translator:
     """Load what the options name."""
     import torch
@@ -69,10 +102,12 @@ def open_translator(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    return load([bundle, *(ensemble or [])], device=device, weights=weights)
+    translator = load([bundle, *(ensemble or [])], device=device, weights=weights)
+    return translator if tag is None else translator.tagged(tag)
 
 
 def decoding(
+    context: typer.Context,
     *,
     sample: bool = False,
     temperature: float | None = None,
@@ -80,13 +115,29 @@ def decoding(
     top_p: float | None = None,
     **options: object,
 ) -> DecodingConfig:
-    """The search that the options describe; any sampling option turns sampling on."""
+    """The search that the options describe; any sampling option turns sampling on.
+
+    Raises InputError for options that stand on the command line of `context` and would change nothing.
+    """
+    from clearhead.base.errors import InputError
     from clearhead.recipes.translator import decoding_config
 
-    chosen = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    given = {name: value for name, value in chosen.items() if value is not None}
-    if sample or given:
-        options["sampling"] = given
+    wanted = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    chosen = {name: value for name, value in wanted.items() if value is not None}
+    if sample or chosen:
+        options["sampling"] = chosen
+        if useless := given(context, "beam"):
+            raise InputError(f"{useless} is for a search, and samples are drawn without one; leave one of the two out")
+    elif useless := given(context, "seed"):
+        raise InputError(f"{useless} changes nothing in a search: add --sample, or leave it out")
+    if options.get("penalty") == "none" and (useless := given(context, "alpha")):
+        raise InputError(
+            f"{useless} is the exponent of a penalty, and --penalty none has none; leave one of the two out"
+        )
+    if options.get("reproducible") and (useless := given(context, "batch_tokens")):
+        raise InputError(
+            f"{useless} and --reproducible: its batches have a size of their own; leave one of the two out"
+        )
     return decoding_config(None, **options)
 
 

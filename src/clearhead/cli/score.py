@@ -12,6 +12,7 @@ __all__ = ["score"]
 
 
 def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    context: typer.Context,
     bundle: shared.BundlePath,
     source: Annotated[str, typer.Option("--source", "-s", metavar="FILE", help="Text; - is standard input.")],
     target: Annotated[str, typer.Option("--target", "-t", metavar="FILE", help="Its translation, line by line.")],
@@ -19,6 +20,7 @@ def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output.")
     ] = "-",
     ensemble: shared.Ensemble = None,
+    tag: shared.Tag = None,
     penalty: shared.Penalty = None,
     alpha: shared.Alpha = None,
     json_lines: Annotated[
@@ -28,18 +30,22 @@ def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
     device: shared.Device = "auto",
     threads: shared.Threads = None,
     batch_tokens: shared.BatchTokens = None,
+    reproducible: shared.Reproducible = False,
 ) -> None:
     """How likely a model finds given translations: log P and perplexity of each line, with a tab between them.
 
     The perplexity of the whole goes to standard error.
     """
-    from clearhead.base.errors import DecodingError
+    from clearhead.base.errors import DecodingError, InputError
     from clearhead.base.log import logger
     from clearhead.formats.lines import count_lines, gives_itself_once
 
+    if not json_lines and (useless := shared.given(context, "penalty", "alpha")):
+        verb = "need" if " and " in useless else "needs"
+        raise InputError(f"{useless} {verb} --json: without it no score is printed that has a penalty")
     total = None if gives_itself_once(source) else count_lines(source)
-    config = shared.decoding(penalty=penalty, alpha=alpha)
-    translator = shared.open_translator(bundle, ensemble, weights, device, threads)
+    config = shared.decoding(context, penalty=penalty, alpha=alpha, reproducible=reproducible)
+    translator = shared.open_translator(bundle, ensemble, weights, device, threads, tag)
 
     from clearhead.recipes.score import score_files
 

@@ -23,10 +23,11 @@ def train(  # noqa: PLR0913, PLR0917 (one parameter an option)
     dev_tsv: Annotated[str | None, typer.Option(help="Or both in one file.", rich_help_panel=TEXT)] = None,
     languages: Annotated[str | None, typer.Option(help="Two codes such as en,de.", rich_help_panel=TEXT)] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Size of the model: tiny, small, base, big.", rich_help_panel=RUN)
+        str | None,
+        typer.Option(help="Size of the model: tiny, small, base, big, bench-tiny.", rich_help_panel=RUN),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The run directory, made or resumed.", rich_help_panel=RUN)
+        str | None, typer.Option("--out", "-o", help="The run directory, made or resumed.", rich_help_panel=RUN)
     ] = None,
     init: Annotated[str | None, typer.Option(help="A bundle or run to fine-tune.", rich_help_panel=RUN)] = None,
     settings: Annotated[
@@ -55,19 +56,13 @@ def train(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if preset is not None:
         table["model"] = {"preset": preset}
     if out is not None:
-        table["out"] = str(out)
+        table["out"] = out
     if init is not None:
         table["init"] = init
-    base: dict[str, Any] = {}
-    where = "train"
-    if recipe is not None:
-        base, where = load_toml(recipe), str(recipe)
-    elif out is not None and (out / "config.toml").is_file() and not {"data", "model", "init"} & table.keys():
-        base, where = load_toml(out / "config.toml"), str(out / "config.toml")
-
-    from clearhead.recipes.run_config import compose
+    from clearhead.recipes.run_config import begun_with, compose
     from clearhead.recipes.train import train as run
 
+    base, where = begun_with(table, settings or ()) if recipe is None else (load_toml(recipe), str(recipe))
     result = run(compose(base, table, settings or (), where), fresh=fresh)
     if result.exit_code:
         raise typer.Exit(result.exit_code)

@@ -151,11 +151,13 @@ def _plain(value: Any) -> Any:
 
 def _trace(annotation: Any, loc: tuple[int | str, ...]) -> Iterator[tuple[str, Any]]:
     """Follow pydantic's location through the types: (piece of the key path, type there); union labels left out."""
-    for part in loc:
+    for place, part in enumerate(loc):
         members = [member for member in _members(annotation) if member is not types.NoneType]
         if len(members) > 1:
             # Here pydantic inserts the tag of the member it chose (or a label of its own), which is no key.
-            annotation = _choose(annotation, part)
+            numbered = place + 1 < len(loc) and isinstance(loc[place + 1], int)
+            lists = [member for member in members if get_origin(member) is tuple]
+            annotation = lists[0] if numbered and lists else _choose(annotation, part)
             continue
         member = members[0] if members else None
         if isinstance(part, int):

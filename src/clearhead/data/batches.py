@@ -19,11 +19,19 @@ from numpy.typing import NDArray
 from clearhead.base.errors import InputError
 from clearhead.base.seeds import mix
 
-__all__ = ["BatchPlan", "Cursor", "Lengths", "length_batches", "permuted"]
+__all__ = ["BatchPlan", "Column", "Cursor", "Lengths", "length_batches", "permuted", "shuffled"]
 
 Indices = NDArray[np.int64]
 MASK = (1 << 64) - 1
 ROUNDS = 6
+
+
+class Column(Protocol):
+    """Numbers of which any may be looked up; an array is one."""
+
+    def __getitem__(self, members: Indices, /) -> NDArray[Any]:
+        """The numbers at these places."""
+        ...
 
 
 class Lengths(Protocol):
@@ -33,7 +41,7 @@ class Lengths(Protocol):
         """Number of pairs."""
         ...
 
-    def lengths(self, side: str) -> NDArray[np.int32]:
+    def lengths(self, side: str) -> Column:
         """Tokens of each pair on `side` ("source" or "target"), without EOS."""
         ...
 
@@ -170,14 +178,19 @@ def length_batches(lengths: Sequence[int] | NDArray[Any], budget: int, *, rows: 
 
 
 def permuted(start: int, end: int, size: int, key: int) -> Indices:
-    """Places `start` to `end` of a permutation of range(size) that `key` chooses.
+    """Places `start` to `end` of the permutation that `shuffled` looks up."""
+    return shuffled(np.arange(start, end), size, key)
+
+
+def shuffled(places: Indices, size: int, key: int) -> Indices:
+    """What stands at `places` of a permutation of range(size) that `key` chooses.
 
     A balanced Feistel network permutes range(4^b) for the smallest b with 4^b ≥ size; a value that falls outside
     range(size) is sent through again until it falls inside (cycle walking; Black & Rogaway 2002), which keeps it a
     permutation and takes less than four turns on average.
     """
     half_bits = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
-    values = np.arange(start, end, dtype=np.uint64)
+    values = places.astype(np.uint64)
     outside = np.arange(len(values))
     while len(outside):
         values[outside] = _feistel(values[outside], half_bits, key)

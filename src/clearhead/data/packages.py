@@ -35,7 +35,7 @@ def download_wheel(requirement: str, python_version: str, directory: Path) -> Pa
     advice = (
         f"Check the network or the package index and try again, or fetch it where there is a network with\n"
         f"  pip download --no-deps --only-binary=:all: --python-version {python_version} {requirement}\n"
-        f"and give the file with --wheel FILE"
+        f"  and give the file with --wheel FILE"
     )
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False)
@@ -55,7 +55,7 @@ def download_debs(names: Sequence[str], directory: Path) -> list[Path]:
     Raises InputError, saying what to do, when there is no apt-get or it cannot fetch them.
     """
     wanted = " ".join(names)
-    advice = f"On a Debian-like machine run\n  apt-get download {wanted}\nand give the directory with --package DIR"
+    advice = f"On a Debian-like machine run\n  apt-get download {wanted}\n  and give the directory with --package DIR"
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise InputError(f"{wanted}: fetching Debian packages needs apt-get and dpkg-deb. {advice}")
     command = ["apt-get", "download", *names]

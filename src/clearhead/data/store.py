@@ -38,6 +38,7 @@ THREADS = 2
 
 Pairs = Callable[[], Iterable[tuple[str, str]]]
 Progress = Callable[[int], None]
+Accept = Callable[[str], None]
 
 
 class Encoding(Protocol):
@@ -95,12 +96,13 @@ class TextStore:
 
     kind = "text"
 
-    def __init__(self, path: Path, meta: dict[str, Any], tokenizers: Encodings, seed: int) -> None:
+    def __init__(self, path: Path, meta: dict[str, Any], tokenizers: Encodings, seed: int, tag: int | None) -> None:
         self.path = path
         self.key: str = meta["key"]
         self.report = DropReport.from_dict(meta["report"])
         self._max_length: int = meta["max_length"]
         self._seed = seed
+        self._leads: dict[str, list[int]] = {"source": _lead(tag), "target": []}
         self._encoders: dict[str, Encoding] = {"source": tokenizers.source, "target": tokenizers.target}
         self._columns = {side: _Column(path, side, "uint8", self.report.kept) for side in SIDES}
 
@@ -116,17 +118,17 @@ class TextStore:
         return self._sampled("source", index, epoch), self._sampled("target", index, epoch)
 
     def _sampled(self, side: str, index: int, epoch: int) -> list[int]:
-        column, encoder = self._columns[side], self._encoders[side]
+        column, encoder, lead = self._columns[side], self._encoders[side], self._leads[side]
         text = column[index].tobytes().decode("utf-8")
-        ids = encoder.encode_sampled(text, mix(self._seed, epoch, index, SIDES.index(side)))
+        ids = lead + encoder.encode_sampled(text, mix(self._seed, epoch, index, SIDES.index(side)))
         most = min(self._max_length, 2 * int(column.lengths[index]) + 8)
-        return ids if len(ids) <= most else encoder.encode(text)
+        return ids if len(ids) <= most else lead + encoder.encode(text)
 
 
 Store = PairStore | TextStore
 
 
-def build_store(
+def build_store(  # noqa: PLR0913 (what it reads, makes and tells are three things)
     pairs: Pairs,
     tokenizers: Encodings,
     config: "StoreSettings",
@@ -135,35 +137,41 @@ def build_store(
     *,
     sampling: bool = False,
     seed: int = 0,
+    tag: int | None = None,
     name: str = "corpus",
+    accept: Accept | None = None,
 ) -> Store:
     """The store of `pairs` under `directory`: the one already there, or a new one, written whole or not at all.
 
     `pairs` is called for each reading (`CorpusConfig.pairs` is one). `config` needs `max_length` only. `progress` is
     called with the number of pairs encoded so far. With `sampling` the store is a `TextStore` seeded with `seed`.
-    `name` stands for the corpus in messages. Blank sides and sides of more than `max_length` tokens drop the pair;
+    `tag` is an id that is put before the ids of every source, and counts as one of its tokens.
+    `name` stands for the corpus in messages. `accept` is called with the key before anything is encoded, and may refuse
+    by raising. Blank sides and sides of more than `max_length` tokens drop the pair;
     `report` of the store says how many, and where.
 
     Raises DataError if no pair is left.
     """
     kind = TextStore.kind if sampling else PairStore.kind
-    key = store_key(pairs, tokenizers, config.max_length, kind)
+    key = store_key(pairs, tokenizers, config.max_length, kind, tag)
+    if accept is not None:
+        accept(key)
     path = Path(directory) / key[:32]
     if path.exists():
         try:
-            return _open(path, key, tokenizers, seed)
+            return _open(path, key, tokenizers, seed, tag)
         except DataError as error:
             logger.warning("%s: the token store is damaged and is built again (%s)", name, error)
     with atomic_directory(path, replace=True) as temporary:
-        writer = _Writer(temporary, tokenizers, config.max_length, kind)
-        digest = _digest(tokenizers, config.max_length, kind)
+        writer = _Writer(temporary, tokenizers, config.max_length, kind, tag)
+        digest = _digest(tokenizers, config.max_length, kind, tag)
         report = writer.encode(_hashed(pairs(), digest), progress)
         if digest.hexdigest() != key:
             raise DataError(f"{name}: the text changed while it was read; start again when it is complete")
         if report.kept == 0:
             raise DataError(f"{name}: no pair is left to use: {report.summary()}")
         writer.finish(key)
-    return _open(path, key, tokenizers, seed)
+    return _open(path, key, tokenizers, seed, tag)
 
 
 class StoreSettings(Protocol):
@@ -173,16 +181,21 @@ class StoreSettings(Protocol):
     def max_length(self) -> int: ...
 
 
-def store_key(pairs: Pairs, tokenizers: Encodings, max_length: int, kind: str) -> str:
-    """SHA-256 of everything that a store depends on: text, tokenizers, settings, format."""
-    digest = _digest(tokenizers, max_length, kind)
+def store_key(pairs: Pairs, tokenizers: Encodings, max_length: int, kind: str, tag: int | None = None) -> str:
+    """SHA-256 of everything that a store depends on: text, tokenizers, settings, tag, format."""
+    digest = _digest(tokenizers, max_length, kind, tag)
     for _ in _hashed(pairs(), digest):
         pass
     return digest.hexdigest()
 
 
-def _digest(tokenizers: Encodings, max_length: int, kind: str) -> "hashlib._Hash":
-    return hashlib.sha256(json.dumps([FORMAT, kind, max_length, tokenizers.fingerprint]).encode())
+def _digest(tokenizers: Encodings, max_length: int, kind: str, tag: int | None) -> "hashlib._Hash":
+    # Without a tag the key is what it was before there were any.
+    return hashlib.sha256(json.dumps([FORMAT, kind, max_length, tokenizers.fingerprint, *_lead(tag)]).encode())
+
+
+def _lead(tag: int | None) -> list[int]:
+    return [] if tag is None else [tag]
 
 
 def _hashed(pairs: Iterable[tuple[str, str]], digest: "hashlib._Hash") -> Iterator[tuple[str, str]]:
@@ -196,8 +209,9 @@ def _hashed(pairs: Iterable[tuple[str, str]], digest: "hashlib._Hash") -> Iterat
 class _Writer:
     """Encodes pairs one after the other into the files of a store."""
 
-    def __init__(self, path: Path, tokenizers: Encodings, max_length: int, kind: str) -> None:
+    def __init__(self, path: Path, tokenizers: Encodings, max_length: int, kind: str, tag: int | None) -> None:
         self._path = path
+        self._lead = _lead(tag)
         self._tokenizers = tokenizers
         self._max_length = max_length
         self._kind = kind
@@ -227,6 +241,8 @@ class _Writer:
         used = [pair if pair[0].strip() and pair[1].strip() else ("", "") for pair in chunk]
         sources = tokenizers.source.encode_all([source for source, _ in used], THREADS)
         targets = tokenizers.target.encode_all([target for _, target in used], THREADS)
+        if self._lead:
+            sources = [self._lead + ids for ids in sources]
         for texts, *ids in zip(chunk, sources, targets, strict=True):
             report.read += 1
             if reason := self._reason(texts, ids):
@@ -312,7 +328,7 @@ class _Column:
         return self._values[self._offsets[index] : self._offsets[index + 1]]
 
 
-def _open(path: Path, key: str, tokenizers: Encodings, seed: int) -> Store:
+def _open(path: Path, key: str, tokenizers: Encodings, seed: int, tag: int | None) -> Store:
     """Open a store after checking every file of it against its checksum; DataError says what does not fit."""
     try:
         meta = json.loads((path / "store.json").read_text(encoding="utf-8"))
@@ -324,7 +340,7 @@ def _open(path: Path, key: str, tokenizers: Encodings, seed: int) -> Store:
             if sha256_file(path / name) != digest:
                 raise DataError(f"{name} has changed since it was written")
         if meta["kind"] == TextStore.kind:
-            return TextStore(path, meta, tokenizers, seed)
+            return TextStore(path, meta, tokenizers, seed, tag)
         return PairStore(path, meta)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{type(error).__name__}: {error}") from None

@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from clearhead.base.errors import ConfigError
 from clearhead.config.strict import Config, structure, unstructure
-from clearhead.config.toml import apply_settings, merge
-from clearhead.data.config import DataConfig
+from clearhead.config.toml import apply_settings, load_toml, merge
+from clearhead.data.config import FORMS, DataConfig
 from clearhead.decoding.config import DecodingConfig
 from clearhead.models import presets
 from clearhead.models.config import LearnedConfig, ModelConfig
 from clearhead.text.tokenizer import TokenizerConfig, Tokenizers
 from clearhead.training.config import EXTENDABLE, TrainingConfig
 
-__all__ = ["RunConfig", "changed_keys", "compose", "resolve_model"]
+__all__ = [
+    "CONFIG",
+    "RESUMABLE",
+    "RunConfig",
+    "begun_with",
+    "changed_keys",
+    "compose",
+    "differences",
+    "resolve_model",
+    "resolved",
+]
 
-RESUMABLE = EXTENDABLE | {"out", "data.cache", "data.train", "data.dev", "training.threads", "training.device", "init"}
-"""May differ when a run goes on. The text itself is compared by content, so its files may move."""
+CONFIG = "config.toml"
+"""The file in a run directory that says what the run is made of."""
+
+FILES = {f"data.{part}.{key}" for part in ("train", "dev") for form in FORMS for key in form}
+RESUMABLE = EXTENDABLE | FILES | {"out", "data.cache", "training.threads", "training.device"}
+"""May differ when a run goes on. The text itself is compared by content, so its files may move; so may `init`."""
+
+ADDED: dict[str, Any] = {"data.train.weight": 1.0, "decoding.reproducible": False}
+"""Keys that runs of an earlier version do not have, each with what it was in effect."""
+
+
+UNSET = "not set"
 
 
 class RunConfig(Config):
@@ -59,7 +81,19 @@ def compose(
     Raises `ConfigError` naming every missing key with its flag, and every wrong one; also for a model that cannot be
     built, long before the data is read.
     """
-    merged = apply_settings(merge(table, flags or {}), settings)
+    merged = apply_settings(merge(_without_other_forms(table, flags or {}), flags or {}), settings)
+    several, train = _at(table, "data.train"), _at(merged, "data.train")
+    if isinstance(several, list) and isinstance(train, Mapping) and not any(train.keys() & set(form) for form in FORMS):
+        raise ConfigError(
+            f"{where}: data.train lists {len(several)} corpora; {', '.join(train)} cannot be set for one of them from "
+            "outside: change the recipe, or give the whole list"
+        )
+    for key, remedy in (
+        ("out", "name the directory of the run (--out DIR)"),
+        ("init", "name a bundle or run (--init), or leave it out"),
+    ):
+        if isinstance(value := _at(merged, key), str) and not value.strip():
+            raise ConfigError(f"{where}: {key}: empty; {remedy}")
     missing = [f"{key} ({flag})" for key, flag in REQUIRED if _at(merged, key) is None]
     if not _at(merged, "data.train"):
         missing.append("data.train (--source FILE --target FILE, or --tsv FILE)")
@@ -68,8 +102,6 @@ def compose(
     if missing:
         raise ConfigError(f"{where}: missing {'; '.join(missing)}")
     config = structure(RunConfig, merged, where=where)
-    if not config.out.strip():
-        raise ConfigError(f"{where}: out: empty; name the directory of the run (--out DIR)")
     if config.data.dev is None:
         for key, value in (("patience", config.training.patience), ("score_every", config.training.score_every)):
             if value:
@@ -81,7 +113,52 @@ def compose(
         _refuse_short_positions(config.data, resolve_model(config.model, size, size, joint))
     elif "preset" in config.model:
         raise ConfigError("model.preset: a fine-tuned model keeps the size of init; leave the preset out (--init)")
-    return config.model_copy(update={"training": config.training.resolved()})
+    resolved_training = config.training.resolved()
+    return config.model_copy(update={"training": resolved_training, "tokenizer": _with_tags(config, where)})
+
+
+def _with_tags(config: RunConfig, where: str) -> TokenizerConfig:
+    """The tokenizer that is asked for, with every tag of the corpora among its symbols.
+
+    That of `init` has the symbols that it has. Raises `ConfigError` when there is no room for them.
+    """
+    tokenizer = config.tokenizer
+    more = [tag for tag in config.data.tags if tag not in tokenizer.symbols]
+    if config.init is not None or not more:
+        return tokenizer
+    table = unstructure(tokenizer) | {"symbols": [*tokenizer.symbols, *more]}
+    return structure(TokenizerConfig, table, where=where, under="tokenizer")
+
+
+def begun_with(flags: Mapping[str, Any], settings: Iterable[str] = ()) -> tuple[dict[str, Any], str]:
+    """The table that a command without a recipe is laid over, and the name of where it comes from.
+
+    A command that says all that a run needs (text, languages, model) stands alone, as it did when the run was begun.
+    One that says less goes on with the run in its `out`: the table is that run's configuration, but for what follows
+    from what the command does say: the figures of a model from its preset, its vocabulary from the tokenizer.
+
+    Raises `ConfigError` for a run whose configuration is gone.
+    """
+    given = apply_settings(flags, settings)
+    whole = _at(given, "data.train") and _at(given, "data.languages")
+    out = _at(given, "out")
+    if not isinstance(out, str) or not out.strip():
+        return {}, "train"
+    if whole and (_at(given, "model.preset") or _at(given, "model.kind") or _at(given, "init")):
+        return {}, "train"
+    where = Path(out) / CONFIG
+    if not where.exists():
+        if (Path(out) / "checkpoints").is_dir():
+            raise ConfigError(f"{out} has no {CONFIG}; give the recipe, or all the flags, that the run was begun with")
+        return {}, "train"
+    table = load_toml(where)
+    follows = {"vocab_size", "source_vocab_size"} | (
+        {"embeddings"} if _at(given, "tokenizer.joint") is not None else set()
+    )
+    if isinstance(model := table.get("model"), dict):
+        kept = {} if _at(given, "model.preset") else {key: model[key] for key in model if key not in follows}
+        table = table | {"model": kept}
+    return table, str(where)
 
 
 def resolve_model(table: Mapping[str, Any], source_vocab: int, target_vocab: int, joint: bool) -> ModelConfig:
@@ -127,12 +204,22 @@ def _refuse_short_positions(data: DataConfig, model: ModelConfig) -> None:
 
 def changed_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Differences that forbid going on, as "key: old → new" lines; empty if the run may be resumed."""
+    lines = []
+    for key, old, new in differences(before, now):
+        plain = re.sub(r"\[\d+\]", "", key)
+        free = any(plain == each or plain.startswith(each + ".") for each in RESUMABLE)
+        if not free and not (old == UNSET and new == ADDED.get(plain)):
+            lines.append(f"{key}: {old!r} → {new!r}")
+    return lines
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """(key path, old value, new value) wherever two tables differ, in order; "not set" stands for no value."""
     old, new = dict(_leaves(before)), dict(_leaves(now))
-    changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [
-        f"{key}: {old.get(key, 'not set')!r} → {new.get(key, 'not set')!r}"
-        for key in changed
-        if not any(key == free or key.startswith(free + ".") for free in RESUMABLE)
+        (key, old.get(key, UNSET), new.get(key, UNSET))
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
     ]
 
 
@@ -140,8 +227,26 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, A
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")
+        elif isinstance(value, list | tuple) and value and all(isinstance(each, Mapping) for each in value):
+            for place, each in enumerate(value):
+                yield from _leaves(each, f"{prefix}{key}[{place}].")
         else:
             yield prefix + key, value
+
+
+def _without_other_forms(table: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """`table` without the files of a corpus that the flags name in another form (two files, or one): its tag stays."""
+    data = table.get("data")
+    if not isinstance(data, Mapping):
+        return dict(table)
+    kept = dict(data)
+    for part in ("train", "dev"):
+        old, new = _at(table, f"data.{part}"), _at(flags, f"data.{part}")
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            given = [set(form) for form in FORMS if not new.keys().isdisjoint(form)]
+            others = {key for form in FORMS if given and set(form) not in given for key in form}
+            kept[part] = {key: value for key, value in old.items() if key not in others}
+    return {**table, "data": kept}
 
 
 def _at(table: Mapping[str, Any], key: str) -> Any:

@@ -3,52 +3,62 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import logging
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-import torch
 from torch import nn
 
 from clearhead.base.errors import ConfigError
-from clearhead.base.files import DirectoryLock, atomic_write, sweep_temporaries
-from clearhead.base.log import logger
+from clearhead.base.files import DirectoryLock, file_error, sweep_temporaries
+from clearhead.base.log import FileLog, logger
 from clearhead.base.seeds import mix
-from clearhead.bundle.bundle import Bundle, BundleInfo, load_bundle, load_tensors, read_info
-from clearhead.bundle.resolve import BEST, CHECKPOINTS, resolve, steps
+from clearhead.bundle.bundle import Bundle, load_tensors
+from clearhead.bundle.resolve import CHECKPOINTS, steps
 from clearhead.config.strict import unstructure
-from clearhead.config.toml import dump_toml
 from clearhead.models.build import build, count_parameters
-from clearhead.models.config import ModelConfig
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.linear import linear_path
 from clearhead.objectives import CrossEntropy
-from clearhead.recipes.run_config import RunConfig, changed_keys, resolve_model, resolved
-from clearhead.recipes.training_data import Development, TrainingStream, data_identity, open_stores, stream_seed
-from clearhead.text.tokenizer import Tokenizer, Tokenizers
-from clearhead.training.allocator import tune_allocator
-from clearhead.training.checkpoint import is_valid, newest_valid, read_state, restore_trainer, seed_everything
+from clearhead.recipes.run_average import settle_average
+from clearhead.recipes.run_config import RunConfig
+from clearhead.recipes.run_setup import (
+    CURVE,
+    LOG,
+    TENSORBOARD,
+    Parts,
+    check_ahead,
+    choose_parts,
+    clear_run,
+    learn_parts,
+    run_compute,
+    write_config,
+)
+from clearhead.recipes.training_data import (
+    Development,
+    TrainingStream,
+    data_identity,
+    open_stores,
+    store_directory,
+    stream_seed,
+)
+from clearhead.training.allocator import Heap, tune_allocator
+from clearhead.training.checkpoint import newest_valid, read_state, restore_trainer, seed_everything
 from clearhead.training.curve import LearningCurve
-from clearhead.training.device import Compute, choose_compute
+from clearhead.training.device import Compute
 from clearhead.training.display import Display, TensorBoard, duration
-from clearhead.training.events import METRICS, Best, Checkpoints, MetricsFile, Validation
+from clearhead.training.events import METRICS, Best, MetricsFile, Validation
+from clearhead.training.huge_pages import ask_for_huge_pages
 from clearhead.training.optim import build_optimizer
 from clearhead.training.progress import Outcome
+from clearhead.training.saving import Checkpoints
 from clearhead.training.schedules import describe, rate
 from clearhead.training.signals import stop_on_signals
 from clearhead.training.trainer import Handler, Trainer
 
 __all__ = ["TrainResult", "train"]
-
-CONFIG = "config.toml"
-LOG = "train.log"
-CURVE = "curve.png"
-AVERAGE = "average"
-PRODUCTS = (CHECKPOINTS, AVERAGE, "tensorboard", METRICS, BEST, CURVE, LOG, CONFIG)
 
 Score = Callable[[nn.Module], Mapping[str, float]]
 
@@ -70,56 +80,60 @@ class TrainResult:
         return 128 + self.outcome.signal if self.outcome.signal is not None else 0
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What a run stands on: text model, network and their origin."""
-
-    config: RunConfig
-    model_config: ModelConfig
-    tokenizers: Tokenizers
-    origin: Path | None
-
-
 def train(config: RunConfig, *, fresh: bool = False) -> TrainResult:
     """Train, or go on with, the run in `config.out`.
 
     A directory with checkpoints is resumed from its newest valid one; the configuration must then be the same but for
     limits, logging and retention (`ConfigError` lists every difference), and so must the text. A run that has
     reached its end says so and is left as it is. `fresh` removes what an earlier run left there, once all is ready.
+    What can be known to fail fails before the text is read, and config.toml is there from then on.
     Raises `InputError` when another process trains there, `TrainingError` when training cannot go on.
     """
+    pages = ask_for_huge_pages()  # first: PyTorch looks once, at its first tensor
     run = Path(config.out)
-    run.mkdir(parents=True, exist_ok=True)
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise file_error(run, "used as a run directory", error) from None
     with DirectoryLock(run):
-        sweep_temporaries(run)
-        sweep_temporaries(run / CHECKPOINTS)
+        for directory in (run, run / CHECKPOINTS, store_directory(config.data, run)):
+            sweep_temporaries(directory)
         if fresh and config.init is not None and Path(config.init).resolve().is_relative_to(run.resolve()):
             raise ConfigError(f"init: {config.init} is inside {run}, which --fresh removes; train elsewhere (--out)")
         checkpoint = None if fresh else newest_valid(run)
         state = read_state(checkpoint) if checkpoint is not None else None
-        parts = _parts(config, checkpoint)
-        _refuse_changes(run, parts, state)
-        allocator = tune_allocator()
-        compute = _compute(parts.config, state)
-        session = _Session(run, parts, compute, allocator)
-        if fresh:
-            _clear(run)  # now that text, model and device were found to be there
+        parts = choose_parts(config, checkpoint, state)
+        compute = run_compute(config, state)
+        check_ahead(config, run)
+        if not steps(run):
+            write_config(run, config)  # before the long work, so that `train --out RUN` goes on after a kill
+        parts = parts or learn_parts(config)
+        allocator = ", ".join(filter(None, (tune_allocator(), pages))) or None
+        session = _Session(run, parts, compute, allocator, state)
+        if fresh:  # now that text, model and device were found to be there
+            write_config(run, parts.config)
+            clear_run(run)
         return session.train(checkpoint, state)
 
 
 class _Session:
     """One process's part in a run."""
 
-    def __init__(self, run: Path, parts: Parts, compute: Compute, allocator: str | None) -> None:
+    def __init__(
+        self, run: Path, parts: Parts, compute: Compute, allocator: str | None, state: Mapping[str, Any] | None
+    ) -> None:
         self.run = run
         self.parts = parts
         self.config = parts.config
         self.compute = compute
         self.allocator = allocator
         data = self.config.data
-        self.store, dev = open_stores(data, parts.tokenizers, run / "cache", self.config.seed)
+        begun = None if state is None else state.get("identity", {}).get("data", {})
+        self.mixture, dev = open_stores(data, parts.tokenizers, run, self.config.seed, begun)
         self.dev = None if dev is None else Development(dev, data, compute.device)
-        self.identity = {"config": unstructure(self.config), "data": data_identity(self.store, dev)}
+        self.identity: dict[str, Any] = {"config": unstructure(self.config), "data": data_identity(self.mixture, dev)}
+        if parts.origin_digest is not None:
+            self.identity["init"] = parts.origin_digest
         self.best = Best(self.config.training.metric, self.config.training.patience)
         self.validation = (
             None if self.dev is None else Validation(lambda: self._dev().batches, self.config.training, self._score)
@@ -129,24 +143,20 @@ class _Session:
     def train(self, checkpoint: Path | None, state: Mapping[str, Any] | None) -> TrainResult:
         trainer = self.trainer
         if checkpoint is not None and state is not None:
-            if (stored := state.get("identity", {}).get("data")) != self.identity["data"]:
-                raise ConfigError(
-                    f"data: the text is not what {self.run} was trained on (content {stored} then, "
-                    f"{self.identity['data']} now); restore it, or start again with --fresh"
-                )
             restore_trainer(checkpoint, trainer, state)
             self.best.judge(trainer)
-            if (ended := trainer.finished()) is not None:
+            ended = trainer.finished()
+            if ended is not None and (self.validation is None or self.validation.complete(trainer)):
+                self.checkpoints.tidy()
                 logger.info("%s is finished: %s. Raise that limit to train on, or use --fresh", self.run, ended.reason)
                 self._average()
                 return self._result(ended, already_finished=True)
-        self._write_config()
+        write_config(self.run, self.config)
         with self._log_file():
             self._header(checkpoint)
             with stop_on_signals(trainer):
                 outcome = trainer.run()
             if outcome.signal is None:
-                shutil.rmtree(self.run / AVERAGE, ignore_errors=True)  # of a shorter run
                 self._average()
             self._summary(outcome)
         return self._result(outcome)
@@ -162,7 +172,7 @@ class _Session:
         return Trainer(
             model=model,
             objective=CrossEntropy(training.label_smoothing),
-            stream=TrainingStream(self.store, config.data, stream_seed(config.seed), self.compute.device),
+            stream=TrainingStream(self.mixture, config.data, stream_seed(config.seed), self.compute.device),
             optimizer=build_optimizer(model, training.optimizer),
             schedule=lambda update: rate(training.schedule, update, d_model=d_model, updates=training.updates),
             config=training,
@@ -178,9 +188,11 @@ class _Session:
             Display(training.log_every),
         ]
         if training.tensorboard:
-            handlers.append(TensorBoard(self.run / "tensorboard", training.log_every))
+            handlers.append(TensorBoard(self.run / TENSORBOARD, training.log_every))
+        handlers += [Heap()] if self.allocator else []
         handlers += [self.best] if self.validation is None else [self.validation, self.best]
-        handlers.append(Checkpoints(self.run, training, self.best, self._bundle, self.identity))
+        self.checkpoints = Checkpoints(self.run, training, self.best, self._bundle, self.identity)
+        handlers.append(self.checkpoints)
         handlers.append(LearningCurve(self.run / METRICS, self.run / CURVE, title))
         return handlers
 
@@ -194,9 +206,11 @@ class _Session:
         from clearhead.recipes.translator import Translator
 
         sources, references = self._dev().text
-        languages = self.config.data.languages
-        translator = Translator(cast("Seq2Seq", model), self.parts.tokenizers, languages)
-        hypotheses = [translation.text for translation in translator.stream(sources, self.config.decoding)]
+        data = self.config.data
+        languages, tag = data.languages, None if data.dev is None else data.dev.tag
+        translator = Translator(cast("Seq2Seq", model), self.parts.tokenizers, languages, tag=tag)
+        stream = translator.stream(sources, self.config.decoding, progress=self.trainer.heed)
+        hypotheses = [translation.text for translation in stream]
         scores = score_corpus(hypotheses, references, target_language=languages[1])
         return {"bleu": scores.bleu.value, "chrf": scores.chrf.value}
 
@@ -210,58 +224,23 @@ class _Session:
             "source_tokens": progress.source_tokens,
             "minutes": round(progress.seconds / 60, 2),
             "seed": self.config.seed,
-            "pairs": len(self.store),
-            "data": self.store.key,
+            "pairs": self.mixture.pairs,
+            "data": self.mixture.key,
             "precision": self.compute.precision,
         }
+        if tags := self.config.data.tags:
+            summary["tags"] = list(tags)
         if self.best.value is not None:
             summary |= {f"best_dev_{self.best.metric}": self.best.value, "best_update": self.best.update}
         parts, model = self.parts, cast("Seq2Seq", self.trainer.model)
         return Bundle(model, parts.tokenizers, self.config.data.languages, parts.model_config, summary)
 
     def _average(self) -> None:
-        """Average the last checkpoints if that was asked for, measure the result, and make it the best if it is."""
-        k = self.config.training.average_last
-        out = self.run / AVERAGE
-        if not k:
-            return
-        if out.exists() and not is_valid(out):
-            shutil.rmtree(out)
-        if out.exists():  # of this very run; a kill may have come before it was judged
-            if (note := _read_json(self.run / BEST)).get("path") == AVERAGE:
-                self.best.value = note["value"]
-                return
-            bundle = load_bundle(out)
-        else:
-            from clearhead.recipes.average import average, last_checkpoints
-
-            chosen = last_checkpoints(self.run, k, every=self.config.training.save_every, fewer=True)
-            if len(chosen) < k:
-                logger.warning("training.average_last is %d, but only %d checkpoints are there", k, len(chosen))
-            if len(chosen) < min(k, 2):
-                return
-            bundle = average(chosen, out)
-            logger.info("averaged the last %d checkpoints into %s", len(chosen), out)
-        if self.validation is None:
-            return
-        bundle.model.to(self.compute.device)
-        scores = self.validation.measure(self.trainer, bundle.model, scored=self.config.training.score_every > 0)
-        logger.info("average: %s", "  ".join(f"dev {name} {value:.4g}" for name, value in scores.items()))
-        if self.best.metric in scores and self.best.better(value := scores[self.best.metric]):
-            note = {"step": self.trainer.progress.update, "path": AVERAGE, "metric": self.best.metric, "value": value}
-            _write_json(self.run / BEST, note)
-            self.best.value = value
-
-    def _write_config(self) -> None:
-        text = dump_toml(unstructure(self.config))
-        where = self.run / CONFIG
-        if not where.exists() or where.read_text(encoding="utf-8") != text:
-            atomic_write(where, text)
+        settle_average(self.run, self.trainer, self.validation, self.best)
 
     @contextlib.contextmanager
     def _log_file(self) -> Iterator[None]:
-        handler = logging.FileHandler(self.run / LOG, encoding="utf-8")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(message)s", "%Y-%m-%d %H:%M:%S"))
+        handler = FileLog(self.run / LOG)
         logger.addHandler(handler)
         try:
             yield
@@ -282,17 +261,24 @@ class _Session:
             "linear": f"fp32 matrices by {linear_path()}" if self.compute.device.type == "cpu" else "",
             "allocator": self.allocator or "",
             "model": f"{count_parameters(model):,} parameters ({self.parts.model_config.kind})",
-            "text": f"{' → '.join(self.config.data.languages)}, {len(self.store):,} pairs, "
+            "text": f"{' → '.join(self.config.data.languages)}, {self._size()}, "
             f"{tokenizer.kind} {tokenizer.vocab_size} ({'joint' if tokenizer.joint else 'one a side'})",
             "batches": f"at most {self.config.data.batch_tokens:,} tokens a side × {training.accumulate}",
             "objective": f"cross-entropy, smoothing {training.label_smoothing:g} (1−ε on the label, ε/(V−1) elsewhere)",
             "schedule": describe(training.schedule, d_model=d_model, updates=training.updates),
             "optimizer": ", ".join(f"{key} {value}" for key, value in unstructure(training.optimizer).items()),
             "until": " or ".join(limits),
+            "curve": "" if find_spec("matplotlib") else "not drawn: pip install 'clearhead[plots]'",
         }
         for key, value in lines.items():
             if value:
                 logger.info("%-9s  %s", key, value)
+
+    def _size(self) -> str:
+        mixture = self.mixture
+        if len(mixture) == mixture.pairs:
+            return f"{mixture.pairs:,} pairs"
+        return f"{mixture.pairs:,} pairs ({len(mixture):,} an epoch by weight)"
 
     def _summary(self, outcome: Outcome) -> None:
         progress = self.trainer.progress
@@ -307,92 +293,3 @@ class _Session:
     def _result(self, outcome: Outcome, already_finished: bool = False) -> TrainResult:
         update, best = self.trainer.progress.update, self.best
         return TrainResult(self.run, outcome, update, best.metric, best.value, already_finished)
-
-
-def _parts(config: RunConfig, checkpoint: Path | None) -> Parts:
-    """Tokenizer and model configuration: from the checkpoint, from `init`, or new."""
-    origin: Path | None = None
-    if checkpoint is not None:
-        info: BundleInfo | None = read_info(checkpoint)
-        tokenizers = Tokenizers.load(checkpoint / "tokenizer")
-    elif config.init is not None:
-        origin = resolve(config.init)
-        info = read_info(origin)
-        tokenizers = Tokenizers.load(origin / "tokenizer")
-        if info.languages != config.data.languages:
-            logger.warning("%s translates %s, this run %s", config.init, info.languages, config.data.languages)
-    else:
-        info = None
-        logger.info("learning the tokenizer")
-        tokenizers = Tokenizers.train(config.tokenizer, config.data.train.pairs)
-    tokenizers = _with_sampling(tokenizers, config.tokenizer.sampling)
-    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    table = config.model if info is None or config.init is None else unstructure(info.config) | config.model
-    model_config = resolve_model(table, *sizes, tokenizers.joint)
-    if config.init is None and unstructure(tokenizers.config) != unstructure(config.tokenizer):
-        raise ConfigError(
-            f"tokenizer: {config.out} was begun with another one; restore [tokenizer], or start again with --fresh"
-        )
-    return Parts(resolved(config, model_config, tokenizers), model_config, tokenizers, origin)
-
-
-def _with_sampling(tokenizers: Tokenizers, sampling: float) -> Tokenizers:
-    """The same pieces with this run's subword sampling, which is a matter of training and not of the vocabulary."""
-
-    def renewed(tokenizer: Tokenizer) -> Tokenizer:
-        return Tokenizer(tokenizer.model, tokenizer.config.model_copy(update={"sampling": sampling}))
-
-    if tokenizers.config.sampling == sampling:
-        return tokenizers
-    source = renewed(tokenizers.source)
-    return Tokenizers(source, source if tokenizers.joint else renewed(tokenizers.target), tokenizers.report)
-
-
-def _refuse_changes(run: Path, parts: Parts, state: Mapping[str, Any] | None) -> None:
-    if state is None:
-        return
-    before = state.get("identity", {}).get("config", {})
-    if changes := changed_keys(before, unstructure(parts.config)):
-        listed = "\n  ".join(changes)
-        raise ConfigError(
-            f"{run}: a run cannot go on with another configuration:\n  {listed}\n"
-            "restore these, train elsewhere (--out), or start again with --fresh"
-        )
-
-
-def _compute(config: RunConfig, state: Mapping[str, Any] | None) -> Compute:
-    """Device, precision and threads: for a resumed run the thread count that it began with, unless one is asked for."""
-    training = config.training
-    threads = training.threads or (int(state["threads"]) if state is not None else 0)
-    compute = choose_compute(training.device, training.precision, threads)
-    if state is not None:
-        then = (state["device"].partition(":")[0], state["precision"], state["threads"], state["versions"]["torch"])
-        now = (compute.device.type, compute.precision, compute.threads, torch.__version__)
-        if then != now:
-            logger.warning("resumed with %s where the run had %s: results will not be equal to the bit", now, then)
-    return compute
-
-
-def _clear(run: Path) -> None:
-    """Remove what an earlier run left; its cache stays, because it is keyed by content."""
-    if steps(run):
-        logger.warning("--fresh: removing the %d checkpoints in %s", len(steps(run)), run)
-    for name in PRODUCTS:
-        path = run / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where there is none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    atomic_write(path, json.dumps(value, indent=1) + "\n")

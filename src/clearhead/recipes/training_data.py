@@ -2,60 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from clearhead.base.errors import DataError
+from clearhead.base.errors import ConfigError, DataError
+from clearhead.base.files import file_error
 from clearhead.base.log import logger
 from clearhead.base.seeds import mix
 from clearhead.data.batches import BatchPlan, Cursor, length_batches
 from clearhead.data.collate import Batch, collate
-from clearhead.data.config import DataConfig
-from clearhead.data.store import PairStore, Store, build_store
+from clearhead.data.config import CorpusConfig, DataConfig
+from clearhead.data.mixture import Mixture, weighted_pairs
+from clearhead.data.store import Store, build_store
+from clearhead.formats.lines import display_name, gives_itself_once
 from clearhead.text.tokenizer import Tokenizers
 from clearhead.training.progress import Drawn
 
-__all__ = ["Development", "TrainingStream", "open_stores"]
+__all__ = [
+    "Development",
+    "TrainingStream",
+    "check_cache",
+    "check_text",
+    "data_identity",
+    "open_stores",
+    "store_directory",
+    "stream_seed",
+    "tokenizer_text",
+]
 
 
-def open_stores(data: DataConfig, tokenizers: Tokenizers, cache: Path, seed: int) -> tuple[Store, Store | None]:
-    """The token stores of training and development text, built or found in `cache`; what was dropped is logged."""
-    directory = Path(data.cache) if data.cache else cache
+def store_directory(data: DataConfig, run: Path) -> Path:
+    """Where the token stores of the run in `run` lie."""
+    return Path(data.cache) if data.cache else run / "cache"
+
+
+def check_cache(data: DataConfig, run: Path) -> None:
+    """Make the directory of the token stores. Raises `file_error`'s, naming the key, if it cannot be written."""
+    directory = store_directory(data, run)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        told = file_error(directory, "written", error)
+        raise type(told)(f"data.cache: {told}" if data.cache else str(told)) from None
+
+
+def check_text(data: DataConfig) -> None:
+    """Read the beginning of the training text and all of the development text, which is short.
+
+    Raises DataError if a file cannot be read, is empty or can be read only once, and if the development text breaks
+    the line contract or is not aligned.
+    """
+    for key, corpus in data.named:
+        for path in corpus.files():
+            if not path.is_dir() and gives_itself_once(path):
+                raise DataError(
+                    f"{key}: {display_name(path)} can be read only once, but training reads its text several times; "
+                    "write it to a file first"
+                )
+        pairs = corpus.pairs(data.languages)
+        if next(pairs, None) is None:
+            raise DataError(f"{key}: {corpus} is empty")
+        if corpus is data.dev:
+            for _ in pairs:
+                pass
+
+
+def tokenizer_text(data: DataConfig) -> Iterator[tuple[str, str]]:
+    """The text that a tokenizer is learnt from: every corpus to train on, in proportion to its weight."""
+    readers = [partial(corpus.pairs, data.languages) for corpus in data.corpora]
+    return weighted_pairs(readers, [corpus.weight for corpus in data.corpora])
+
+
+def open_stores(
+    data: DataConfig, tokenizers: Tokenizers, run: Path, seed: int, expected: Mapping[str, Any] | None = None
+) -> tuple[Mixture, Store | None]:
+    """The token stores of training and development text, built or found; what was dropped is logged.
+
+    `expected` is the `data_identity` that the run in `run` was begun with: `ConfigError` if the text is another, before
+    any of it is encoded.
+    """
+    directory = store_directory(data, run)
+    keys = None if expected is None else _expected_keys(expected, len(data.corpora))
 
     def progress(count: int) -> None:
         if count % 1_000_000 < 2000:
             logger.info("%s pairs encoded", f"{count:,}")
 
+    def store(key: str, name: str, corpus: CorpusConfig, seed: int, sampling: bool) -> Store:
+        built = build_store(
+            partial(corpus.pairs, data.languages),
+            tokenizers,
+            data,
+            directory,
+            progress,
+            sampling=sampling,
+            seed=seed,
+            tag=None if corpus.tag is None else tokenizers.source.symbol(corpus.tag),
+            name=name,
+            accept=_same(key, run, keys),
+        )
+        _report(name, built)
+        return built
+
     sampling = tokenizers.config.sampling > 0
-    train = build_store(
-        data.train.pairs, tokenizers, data, directory, progress, sampling=sampling, seed=seed, name="training text"
-    )
-    _report("training", train)
-    if data.dev is None:
-        return train, None
-    dev = build_store(data.dev.pairs, tokenizers, data, directory, name="development text")
-    _report("development", dev)
-    return train, dev
+    train: list[Store] = []
+    dev: Store | None = None
+    for place, (key, corpus) in enumerate(data.named):
+        if corpus is data.dev:
+            dev = store(key, "development text", corpus, seed, sampling=False)
+        else:
+            name = "training text" if len(data.corpora) == 1 else f"{key} ({corpus})"
+            train.append(store(key, name, corpus, mix(seed, 4, place) if place else seed, sampling))
+    if dev is None:
+        _same("data.dev", run, keys)("")
+    mixture = Mixture(train, [corpus.weight for corpus in data.corpora], mix(seed, 5))
+    _report_shares(data, mixture)
+    return mixture, dev
+
+
+def _expected_keys(identity: Mapping[str, Any], corpora: int) -> dict[str, str]:
+    """The content that a `data_identity` names, by the key of the corpus."""
+    train = identity.get("train", "")
+    names = ["data.train"] if corpora == 1 else [f"data.train[{place}]" for place in range(corpora)]
+    contents = train if isinstance(train, list) else [train]
+    return dict(zip(names, contents, strict=False)) | {"data.dev": str(identity.get("dev", ""))}
+
+
+def _same(key: str, run: Path, expected: Mapping[str, str] | None) -> Callable[[str], None]:
+    """What refuses, for the corpus at `key`, another content than `expected`."""
+
+    def accept(content: str) -> None:
+        if expected is not None and content != expected.get(key, ""):
+            raise ConfigError(
+                f"{key}: the text is not what {run} was trained on (content {expected.get(key) or 'none'} "
+                f"then, {content or 'none'} now); restore it, or start again with --fresh"
+            )
+
+    return accept
 
 
 class TrainingStream:
-    """Batches without end from any position of a store; see `Stream` in the trainer."""
+    """Batches without end from any position of a mixture; see `Stream` in the trainer."""
 
-    def __init__(self, store: Store, data: DataConfig, seed: int, device: torch.device) -> None:
-        self.store = store
+    def __init__(self, mixture: Mixture, data: DataConfig, seed: int, device: torch.device) -> None:
+        self.mixture = mixture
+        self.data = data
+        self.seed = seed
         self.device = device
-        self.plan = BatchPlan(store, data.batch_tokens, seed, batch_pairs=data.batch_pairs, pool=data.pool)
 
     def __call__(self, cursor: Cursor) -> Iterator[Drawn[Batch]]:
-        epoch = cursor.epoch
-        for indices, after in self.plan.stream(cursor):
-            numbers: list[int] = indices.tolist()
-            pairs = [self.store.pair(number, epoch) for number in numbers]
+        while True:
+            for drawn in self._to_the_end_of_the_epoch(cursor):
+                yield drawn
+                cursor = drawn.cursor
+
+    def _to_the_end_of_the_epoch(self, cursor: Cursor) -> Iterator[Drawn[Batch]]:
+        data, epoch = self.data, cursor.epoch
+        lengths = self.mixture.epoch(epoch)  # a plan an epoch, since a weight may show other pairs in the next one
+        plan = BatchPlan(lengths, data.batch_tokens, self.seed, batch_pairs=data.batch_pairs, pool=data.pool)
+        for slots, after in plan.stream(cursor):
+            numbers, pairs = self.mixture.batch(slots, epoch)
             yield Drawn(
                 batch=collate(pairs, self.device),
                 pairs=numbers,
@@ -63,7 +177,8 @@ class TrainingStream:
                 source_tokens=sum(len(source) + 1 for source, _ in pairs),
                 cursor=after,
             )
-            epoch = after.epoch
+            if after.epoch != epoch:
+                return
 
 
 @dataclass(frozen=True)
@@ -84,16 +199,17 @@ class Development:
 
     @cached_property
     def text(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Every source and every reference, those too long for a batch included."""
+        """Every source, without its tag, and every reference, those too long for a batch included."""
         if self.data.dev is None:
             raise DataError("there is no development text; give data.dev (--dev-source, --dev-target)")
-        pairs = list(self.data.dev.pairs())
+        pairs = list(self.data.dev.pairs(self.data.languages))
         return [source for source, _ in pairs], [target for _, target in pairs]
 
 
-def data_identity(train: Store, dev: Store | None) -> dict[str, Any]:
-    """What the text is, by content: a resumed run must have the same."""
-    return {"train": train.key, "dev": "" if dev is None else dev.key}
+def data_identity(train: Mixture, dev: Store | None) -> dict[str, Any]:
+    """What the text is, by content: a resumed run must have the same. Weights are in the configuration."""
+    keys = list(train.keys)
+    return {"train": keys if len(keys) > 1 else keys[0], "dev": "" if dev is None else dev.key}
 
 
 def stream_seed(seed: int) -> int:
@@ -101,6 +217,16 @@ def stream_seed(seed: int) -> int:
     return mix(seed, 3)
 
 
-def _report(name: str, store: PairStore | Any) -> None:
+def _report(name: str, store: Store) -> None:
     report = store.report
-    (logger.warning if report.read > report.kept else logger.info)("%s text: %s", name, report.summary())
+    (logger.warning if report.read > report.kept else logger.info)("%s: %s", name, report.summary())
+
+
+def _report_shares(data: DataConfig, mixture: Mixture) -> None:
+    """What an epoch is made of, where it is not each pair once."""
+    if len(data.corpora) == 1 and data.corpora[0].weight == 1.0:
+        return
+    for (key, _), corpus, slots in zip(data.named, data.corpora, mixture.slots, strict=False):
+        tag = f", tag {corpus.tag}" if corpus.tag else ""
+        share = slots / len(mixture)
+        logger.info("%s: weight %g, %s pairs an epoch (%.1f %%)%s", key, corpus.weight, f"{slots:,}", 100 * share, tag)

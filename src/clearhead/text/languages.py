@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from clearhead.base.errors import InputError
 
-__all__ = ["Language", "language", "parse_pair"]
+__all__ = ["Language", "is_known", "language", "likely_meant", "parse_pair", "translation_pair"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,9 @@ _KNOWN: dict[str, tuple[str, str]] = {
     for code, name, script in (entry.split() for entry in _TABLE.strip().replace("\n", "|").split("|"))
 }
 
+# Codes of countries, and an older one, that are often taken for those of their languages.
+_MISTAKEN = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "iw": "he", "jp": "ja", "kr": "ko", "ua": "uk", "vn": "vi"}
+
 _VARIANTS = {"Hans": "Simplified", "Hant": "Traditional", "Latn": "Latin", "Cyrl": "Cyrillic", "Arab": "Arabic script"}
 # Where Chinese is written in traditional characters, unless the code names a script.
 _TRADITIONAL_REGIONS = {"TW", "HK", "MO"}
@@ -87,6 +90,42 @@ def language(code: str) -> Language:
     return Language(normal, name, written or script, _bleu_tokenizer(base))
 
 
+def is_known(code: str) -> bool:
+    """Whether the table has the language of `code`, whatever its script or region. Raises InputError for no code.
+
+    >>> is_known("pt-BR"), is_known("tlh")
+    (True, False)
+    """
+    return _base(language(code)) in _KNOWN
+
+
+def likely_meant(code: str) -> str:
+    """The code for which an unknown one is often mistaken, the country's for the language's say; empty if none.
+
+    >>> likely_meant("jp"), likely_meant("tlh")
+    ('ja', '')
+    """
+    return _MISTAKEN.get(_base(language(code)), "")
+
+
+def translation_pair(codes: Sequence[str]) -> tuple[str, str]:
+    """The codes of source and target of a translator, normalised in case.
+
+    Raises InputError for what are not two codes, or twice the same: nothing would tell the sides of such a model
+    apart. A language and its variant (`en` and `en-GB`) are two.
+
+    >>> translation_pair(["EN", "zh_tw"])
+    ('en', 'zh-TW')
+    """
+    source, target = parse_pair(codes)
+    if source == target:
+        raise InputError(
+            f"source and target are both {source!r}; name the two languages, or give one a subtag of your own, such "
+            f"as '{source}-x-plain', to translate within a language"
+        )
+    return source, target
+
+
 def parse_pair(pair: str | Sequence[str]) -> tuple[str, str]:
     """Source and target code of `"en-de"`, `"en-zh-Hans"`, `"zh-Hans:en"` or `["en", "de"]`.
 
@@ -115,6 +154,10 @@ def _split_hyphens(pair: str) -> list[str]:
         else:
             codes.append(tag)
     return codes
+
+
+def _base(known: Language) -> str:
+    return known.code.partition("-")[0]
 
 
 def _cased(tag: str) -> str:

@@ -20,7 +20,7 @@ from clearhead.base.errors import BundleError, ConfigError, DataError, InputErro
 from clearhead.base.files import atomic_write, file_error
 from clearhead.base.log import logger
 from clearhead.base.seeds import python_rng
-from clearhead.config.strict import structure, unstructure
+from clearhead.config.strict import structure, suggestion, unstructure
 from clearhead.config.toml import dump_toml, load_toml
 from clearhead.text.config import SPACE_MARK, TokenizerConfig
 from clearhead.text.modelfile import check_model_bytes
@@ -136,6 +136,18 @@ class Tokenizer:
             InputError: an id outside the vocabulary.
         """
         return [self._pieces[i] for i in self._checked(ids)]
+
+    def symbol(self, symbol: str) -> int:
+        """The id of one of the configuration's symbols.
+
+        Raises:
+            InputError: there is no such symbol; the message names those that there are.
+        """
+        if symbol not in self._symbol_ids:
+            known = [*self._symbol_ids]
+            hint, listed = suggestion(symbol, known), ", ".join(known) or "none"
+            raise InputError(f"the tokenizer has no symbol {symbol!r}{hint}; its symbols: {listed}")
+        return self._symbol_ids[symbol]
 
     def save(self, path: str | Path) -> None:
         """Write the model to `path` and its configuration to `tokenizer.toml` beside it."""

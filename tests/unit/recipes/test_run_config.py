@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clearhead.base.errors import ConfigError
-from clearhead.config.strict import structure, unstructure
+from clearhead.config.strict import Config, _models, structure, unstructure
 from clearhead.config.toml import dump_toml, load_toml
 from clearhead.models import presets
-from clearhead.recipes.run_config import RunConfig, changed_keys, compose, resolve_model
+from clearhead.recipes.run_config import RESUMABLE, RunConfig, begun_with, changed_keys, compose, resolve_model
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 
@@ -51,6 +52,11 @@ def test_every_missing_key_is_named_with_its_flag() -> None:
         ("tokenizer.vocab_size=20", "too small"),
         ("model.positions={kind='learned', max_positions=256}", "data.max_length .* model.positions.max_positions"),
         ("out=''", "out: empty"),
+        ("init='  '", "init: empty"),
+        ("data.cache=''", "data.cache: empty"),
+        ("data.train.source=''", "data.train: 'source' is empty"),
+        ("data.languages=['de', 'DE']", "data.languages: source and target are both 'de'"),
+        ("data.languages=['de', 'e']", "data.languages: 'e' is no language code"),
     ],
 )
 def test_mistakes_are_found_before_any_data_is_read(setting: str, message: str) -> None:
@@ -96,6 +102,173 @@ def test_what_a_resume_forbids_and_allows() -> None:
         "training.label_smoothing: 0.1 → 0.2",
         "training.optimizer.kind: 'adam' → 'adamw'",
         "training.optimizer.weight_decay: 'not set' → 0.01",
+    ]
+
+
+FULL: dict[str, Any] = {
+    **TABLE,
+    "model": unstructure(presets.tiny(vocab_size=400, attention={"heads": 4, "kv_heads": 2, "head_dim": 8})),
+    "init": "runs/origin",
+    "data": {
+        **TABLE["data"],
+        "dev": {"tsv": "dev.tsv"},
+        "batch_pairs": 7,
+        "cache": "cache",
+    },
+    "training": {
+        "optimizer": {"kind": "adamw"},
+        "schedule": {"kind": "cosine", "peak": 1e-3, "warmup": 3},
+        "score_every": 1,
+    },
+    "decoding": {"sampling": {"top_k": 3, "top_p": 0.5}, "max_length": 9},
+}
+
+
+def leaves(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Every value of a configuration by its key path."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return found
+
+
+def declared(model: type[Config], prefix: str = "") -> set[str]:
+    """Every key path that a configuration class can have, those of unions included."""
+    keys: set[str] = set()
+    for name, field in model.model_fields.items():
+        inner = _models(field.annotation)
+        keys |= {key for each in inner for key in declared(each, f"{prefix}{name}.")} or {prefix + name}
+    return keys
+
+
+def test_every_key_either_may_change_or_is_told_with_both_values() -> None:
+    """A run goes on with the same computation or not at all: no key is forgotten."""
+    before = unstructure(compose(FULL))
+    values = leaves(before)
+    free = {key for key in values if any(key == each or key.startswith(f"{each}.") for each in RESUMABLE)}
+    for key, value in values.items():
+        now = copy.deepcopy(before)
+        *path, last = key.split(".")
+        table = now
+        for part in path:
+            table = table[part]
+        table[last] = "another"
+        assert changed_keys(before, now) == ([] if key in free else [f"{key}: {value!r} → 'another'"])
+        del table[last]
+        assert changed_keys(before, now) == ([] if key in free else [f"{key}: {value!r} → 'not set'"])
+    kinds = {"training.schedule.", "training.optimizer.", "data.dev.", "data.train."}  # one kind of each is used
+    absent = {key for key in declared(RunConfig) - values.keys() if not key.startswith(tuple(kinds))}
+    assert absent == {"model"}  # a table without a class of its own
+    assert {each.partition(".")[0] for each in RESUMABLE} <= RunConfig.model_fields.keys()
+    assert all(any(f"{key}.".startswith(f"{each}.") for key in declared(RunConfig)) for each in RESUMABLE)
+    assert len(free) < len(values) / 2
+
+
+def test_a_command_that_says_less_is_laid_over_the_run_that_it_names(tmp_path: Path) -> None:
+    whole = {**TABLE, "out": str(tmp_path)}
+    assert begun_with(whole) == ({}, "train")  # nothing there
+    (tmp_path / "config.toml").write_text(dump_toml(unstructure(compose(FULL)) | {"out": "elsewhere"}))
+    assert begun_with(whole) == ({}, "train")  # it stands alone
+    for left_out in ("data", "model"):
+        table, where = begun_with({key: value for key, value in whole.items() if key != left_out})
+        assert where == str(tmp_path / "config.toml")
+        assert table["data"]["batch_pairs"] == 7
+    flags = {"out": str(tmp_path)}
+    assert "d_model" in begun_with(flags)[0]["model"]
+    assert not {"vocab_size", "source_vocab_size"} & begun_with(flags)[0]["model"].keys()
+    assert begun_with(flags, ["model.preset=base"])[0]["model"] == {}
+    assert begun_with({}, [f"out={tmp_path}"]) == begun_with(flags)
+    assert begun_with({"out": ""}) == begun_with({}) == ({}, "train")
+
+
+def test_a_corpus_is_replaced_by_its_other_form() -> None:
+    """A recipe's two files give way to a flag's one, and the other way round; one file of two may be changed alone."""
+    tsv = compose(TABLE, {"data": {"train": {"tsv": "both.tsv"}}})
+    assert unstructure(tsv.data.train) == {"tsv": "both.tsv", "weight": 1.0}
+    back = compose(unstructure(tsv), {"data": {"train": {"source": "b.en", "target": "b.de"}}})
+    assert unstructure(back.data.train) == {"source": "b.en", "target": "b.de", "weight": 1.0}
+    one = compose(TABLE, {"data": {"train": {"source": "b.en"}}})
+    assert unstructure(one.data.train) == {"source": "b.en", "target": "a.de", "weight": 1.0}
+    tagged = {"data": {**TABLE["data"], "train": {"file": "a.po", "tag": "<bt>", "weight": 2.0}}}
+    moved = compose({**TABLE, **tagged}, {"data": {"train": {"tsv": "both.tsv"}}})
+    assert unstructure(moved.data.train) == {"tsv": "both.tsv", "tag": "<bt>", "weight": 2.0}
+    with pytest.raises(ConfigError, match="give either both 'source' and 'target', or 'tsv'"):
+        compose(TABLE, {"data": {"train": {"source": "b.en", "tsv": "both.tsv"}}})
+
+
+SEVERAL: list[dict[str, Any]] = [
+    {"source": "a.en", "target": "a.de", "weight": 2.0},
+    {"file": "b.tmx", "weight": 0.5, "tag": "<bt>"},
+]
+
+
+def several(*corpora: dict[str, Any], **more: Any) -> RunConfig:
+    return compose({**TABLE, "data": {"languages": ["en", "de"], "train": list(corpora or SEVERAL)}, **more})
+
+
+def test_several_corpora_survive_toml_and_one_in_a_list_is_one(tmp_path: Path) -> None:
+    config = several()
+    (tmp_path / "c.toml").write_text(dump_toml(unstructure(config)))
+    assert structure(RunConfig, load_toml(tmp_path / "c.toml")) == config
+    assert [corpus.weight for corpus in config.data.corpora] == [2.0, 0.5]
+    assert several(TABLE["data"]["train"]) == compose(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("corpora", "message"),
+    [
+        ([], "missing data.train"),
+        ([{"source": "a"}], "data.train.0.: 'target' is missing"),
+        ([SEVERAL[0], {"tsv": "b", "wieght": 2}], r"data.train\[1\].wieght: unknown key .did you mean 'weight'"),
+        ([{"tsv": "b", "weight": 0}], r"data.train\[0\].weight: must be greater than 0.0, got 0"),
+        ([{"tsv": "b", "weight": "x"}], r"data.train\[0\].weight: expected a number"),
+        ([{"tsv": "b", "tag": "<s>"}], r"data.train\[0\].tag: '<s>' is the name of a reserved piece"),
+        ([{"tsv": "b", "tag": "to de"}], r"data.train\[0\].tag: 'to de' contains white space"),
+        (["a.tsv"], r"data.train\[0\]: expected a table, got the string 'a.tsv'"),
+        ("a.tsv", "data.train: expected a table, got the string 'a.tsv'"),
+    ],
+)
+def test_a_mistake_in_one_of_several_corpora_is_named_with_its_place(corpora: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compose({**TABLE, "data": {"languages": ["en", "de"], "train": corpora}})
+
+
+def test_a_flag_replaces_all_corpora_but_no_key_of_one_can_be_set() -> None:
+    table = {**TABLE, "data": {"languages": ["en", "de"], "train": SEVERAL}}
+    one = compose(table, {"data": {"train": {"tsv": "c.tsv"}}})
+    assert [str(corpus) for corpus in one.data.corpora] == ["c.tsv"]
+    with pytest.raises(ConfigError, match="data.train lists 2 corpora; weight cannot be set for one of them"):
+        compose(table, {}, ["data.train.weight=2.0"])
+
+
+def test_tags_become_symbols_of_the_tokenizer_but_not_of_that_of_init() -> None:
+    dev = {"tsv": "dev.tsv", "tag": "<dev>"}
+    table = {**TABLE, "data": {"languages": ["en", "de"], "train": SEVERAL, "dev": dev}}
+    assert compose(table).tokenizer.symbols == ("<bt>", "<dev>")
+    own = compose({**table, "tokenizer": {"symbols": ["<x>", "<dev>"]}})
+    assert own.tokenizer.symbols == ("<x>", "<dev>", "<bt>")
+    assert compose(unstructure(own)) == own
+    assert compose({**table, "init": "runs/x", "model": {}}).tokenizer.symbols == ()
+    with pytest.raises(ConfigError, match="tokenizer: vocab_size 261 is too small"):
+        compose(table, {}, ["tokenizer.vocab_size=261"])
+
+
+def test_weights_and_tags_are_told_by_their_key_and_older_runs_go_on() -> None:
+    before = unstructure(several())
+    other = [{**SEVERAL[0], "weight": 3.0}, {**SEVERAL[1], "file": "moved.po", "tag": "<b>"}]
+    now = unstructure(several(*other, tokenizer={"vocab_size": 400, "symbols": ["<bt>", "<b>"]}))
+    assert [line for line in changed_keys(before, now) if line.startswith("data")] == [
+        "data.train[0].weight: 2.0 → 3.0",
+        "data.train[1].tag: '<bt>' → '<b>'",
+    ]
+    one = unstructure(compose(TABLE))
+    assert changed_keys(one, before) != []
+    assert changed_keys(before, one) != []
+    old = copy.deepcopy(one)
+    del old["data"]["train"]["weight"]  # as written before there were weights
+    assert changed_keys(old, one) == []
+    assert changed_keys(old, unstructure(compose(TABLE, {}, ["data.train.weight=2.0"]))) == [
+        "data.train.weight: 'not set' → 2.0"
     ]
 
 
