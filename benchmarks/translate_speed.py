@@ -6,6 +6,9 @@ they like), so all do the same work and the stopping rule is out of the picture.
 Transformer of its translation models, at the same size (ReLU, post-norm, tied embeddings); CTranslate2 runs that
 very model, converted, at its best setting for batches (as many workers as threads, one thread each).
 
+Beside each side stands how often its decoder ran for a sentence: engines can only be compared fairly when they take as
+many steps. Ours and transformers' are counted at the decoder; CTranslate2 does not tell, and its are left open.
+
 Goal: plain engine ≥ 1.5 × transformers. The ratio to CTranslate2 is for a later issue.
 """
 
@@ -32,6 +35,28 @@ from harness import (
 
 PAD, BOS, EOS = 0, 2, 3
 Batches = list[list[list[int]]]  # batches of sentences of ids, without EOS
+
+
+class Steps:
+    """How often the decoder runs for a sentence. No sentence leaves its batch early here, so it is in every call."""
+
+    def __init__(self) -> None:
+        self.calls = self.sentences = self.steps = 0
+
+    def called(self, *_: object) -> None:
+        """The decoder has run once more."""
+        self.calls += 1
+
+    def end(self, sentences: int) -> None:
+        """A batch of so many sentences is done; the calls since the last one were for it."""
+        self.steps += self.calls * sentences
+        self.sentences += sentences
+        self.calls = 0
+
+    @property
+    def mean(self) -> float | None:
+        """Calls for a sentence, the mean over all; None if nobody counted."""
+        return self.steps / self.sentences if self.steps else None
 
 
 def sentences(count: int, batch_tokens: int, vocab: int, seed: int) -> Batches:
@@ -79,9 +104,11 @@ def marian(size: dict[str, int], seed: int) -> Any:
     return MarianMTModel(config).eval()
 
 
-def transformers_side(model: Any, batches: Batches, beam: int) -> Callable[[], float]:
+def transformers_side(model: Any, batches: Batches, beam: int, steps: Steps) -> Callable[[], float]:
     """One run of `generate` over all batches; the seconds it took."""
     import torch
+
+    model.model.decoder.register_forward_hook(steps.called)
 
     def run() -> float:
         start = time.perf_counter()
@@ -101,6 +128,7 @@ def transformers_side(model: Any, batches: Batches, beam: int) -> Callable[[], f
                     bad_words_ids=[[PAD], [EOS]],
                     length_penalty=0.6,
                 )
+                steps.end(len(batch))
                 if output.shape[1] != length + 1:
                     raise SystemExit(f"transformers wrote {output.shape[1] - 1} tokens, not {length}")
         return time.perf_counter() - start
@@ -165,7 +193,7 @@ def ctranslate2_side(
     return run
 
 
-def clearhead_side(size: dict[str, int], batches: Batches, beam: int, seed: int) -> Callable[[], float]:
+def clearhead_side(size: dict[str, int], batches: Batches, beam: int, seed: int, steps: Steps) -> Callable[[], float]:
     """The plain engine: build, search."""
     import torch
 
@@ -179,6 +207,13 @@ def clearhead_side(size: dict[str, int], batches: Batches, beam: int, seed: int)
         small = {"d_model": size["d_model"], "d_ff": size["d_ff"], "attention": {"heads": size["heads"]}}
         config = presets.tiny(vocab_size=size["vocab"], **small)
     model = build(config, seed=seed).eval()
+    advance = model.decoder.advance
+
+    def counted(*arguments: Any) -> Any:
+        steps.called()
+        return advance(*arguments)
+
+    model.decoder.advance = counted
 
     def run() -> float:
         start = time.perf_counter()
@@ -191,6 +226,7 @@ def clearhead_side(size: dict[str, int], batches: Batches, beam: int, seed: int)
                 for hypotheses in search(model, source, forced):
                     if len(hypotheses[0].tokens) != length:
                         raise SystemExit(f"clearhead wrote {len(hypotheses[0].tokens)} tokens, not {length}")
+                steps.end(len(batch))
         return time.perf_counter() - start
 
     return run
@@ -221,18 +257,24 @@ def main() -> None:
     facts = header(arguments.threads)
     print_header("Translation, fp32, forced lengths", facts)
     count = sum(len(batch) for batch in batches)
-    print(f"size {size}, beam {arguments.beam}, {count} sentences in {len(batches)} batches, {work:.0f} target tokens")
+    print(
+        f"size {size}, beam {arguments.beam}, {count} sentences in {len(batches)} batches, "
+        f"{work:.0f} target tokens, {work / count:.2f} a sentence"
+    )
 
     sides: list[Side] = []
+    steps = {"clearhead": Steps(), "transformers": Steps()}
     unit = "target tokens/s"
     with tempfile.TemporaryDirectory() as scratch:
         if "clearhead" not in arguments.without:
-            sides.append(Side("clearhead", clearhead_side(size, batches, arguments.beam, arguments.seed), work, unit))
+            run = clearhead_side(size, batches, arguments.beam, arguments.seed, steps["clearhead"])
+            sides.append(Side("clearhead", run, work, unit))
         if not {"transformers", "ctranslate2"} <= set(arguments.without):
             model = marian(size, arguments.seed)
             print(f"transformers attention: {model.config._attn_implementation}")
         if "transformers" not in arguments.without:
-            sides.append(Side("transformers", transformers_side(model, batches, arguments.beam), work, unit))
+            run = transformers_side(model, batches, arguments.beam, steps["transformers"])
+            sides.append(Side("transformers", run, work, unit))
         if "ctranslate2" not in arguments.without:
             for name, workers, threads in dict.fromkeys(
                 [
@@ -246,6 +288,7 @@ def main() -> None:
                 sides.append(Side(name, run, work, unit))
         alternate(sides, arguments.rounds)
 
+    per_sentence = {name: each.mean for name, each in steps.items() if each.mean is not None}
     first = sides[0]
     rows = []
     compared = {}
@@ -257,16 +300,19 @@ def main() -> None:
                 side.name,
                 f"{side.median:.2f}",
                 f"{side.rate:.0f}",
+                f"{per_sentence[side.name]:.2f}" if side.name in per_sentence else "not told",
                 f"{ratio['median']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f})",
             ]
         )
-    text = table(["side", "seconds", unit, f"{first.name} is × as fast"], rows)
+    text = table(["side", "seconds", unit, "decoder steps a sentence", f"{first.name} is × as fast"], rows)
     print(text)
     if arguments.record:
         result = {
             "size": size,
             "beam": arguments.beam,
             "target_tokens": work,
+            "target_tokens_a_sentence": work / count,
+            "decoder_steps_a_sentence": per_sentence,
             "sides": {side.name: {"seconds": side.seconds, "rate": side.rate} for side in sides},
             f"{first.name} over": compared,
         }

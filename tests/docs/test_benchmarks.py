@@ -29,8 +29,8 @@ def load(monkeypatch: pytest.MonkeyPatch):
     return load
 
 
-def test_all_five_are_there() -> None:
-    assert SCRIPTS == ["demo_floor.py", "multi30k.py", "startup.py", "train_speed.py", "translate_speed.py"]
+def test_all_six_are_there() -> None:
+    assert SCRIPTS == ["demo_floor.py", "faults.py", "multi30k.py", "startup.py", "train_speed.py", "translate_speed.py"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -139,6 +139,20 @@ def test_a_record_never_overwrites_another(load, tmp_path: Path, capsys: pytest.
     assert "| b |" in second.with_suffix(".md").read_text("utf-8")
     assert first.name.startswith(f"trial_{facts['cpu_family']}_{facts['date'][:10]}")
     assert str(second) in capsys.readouterr().out
+
+
+def test_decoder_steps_are_counted_for_every_sentence_of_a_batch(load) -> None:
+    """Batches of 2 and 6 sentences of 10 and 20 forced tokens: each reads BOS and every token that it wrote."""
+    pytest.importorskip("torch")
+    speed = load("translate_speed")
+    batches = [[[9] * 10, [9] * 3], [[9] * 20] * 6]
+    size = {"vocab": 50, "d_model": 16, "d_ff": 16, "heads": 2, "layers": 1}
+    steps = speed.Steps()
+    run = speed.clearhead_side(size, batches, 3, 1, steps)
+    assert steps.mean is None
+    for _ in range(2):
+        assert run() > 0
+        assert steps.mean == (2 * (1 + 10) + 6 * (1 + 20)) / 8
 
 
 def test_joeynmt_gets_as_many_real_tokens(load) -> None:

@@ -3,22 +3,52 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from clearhead.cli import document
 from clearhead.cli import options as shared
 
 __all__ = ["translate"]
 
 
 def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    context: typer.Context,
     bundle: shared.BundlePath,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Text, one sentence a line; - is standard input.")] = "-",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Text or a document; - is standard input.")] = "-",
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output.")
     ] = "-",
+    format: Annotated[
+        Literal["auto", "lines", "tsv", "jsonl", "xliff", "tmx", "po"],
+        typer.Option(help="What FILE is: lines of text, or a document; auto: as its name says."),
+    ] = "auto",
+    fill: Annotated[
+        Literal["empty", "review", "all"] | None,
+        typer.Option(
+            help="Entries of a document to translate: those without a translation, those to be reviewed, too, or all. "
+            "[default: empty]"
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="N,N", help="Source and target column of TSV. [default: 1,2]")
+    ] = None,
+    fields: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help="Fields of JSONL. [default: source,target]")
+    ] = None,
+    any_languages: Annotated[
+        bool, typer.Option("--any-languages", help="Fill a PO or XLIFF file that says it is in other languages.")
+    ] = False,
+    glossary: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Terms to be used: source, tab, target; perhaps tab, i (in any case)."),
+    ] = None,
+    protect: Annotated[
+        bool, typer.Option("--protect", help="Keep placeholders and tags in lines, too; in documents they always are.")
+    ] = False,
     ensemble: shared.Ensemble = None,
+    tag: shared.Tag = None,
     beam: shared.Beam = None,
     n_best: Annotated[int | None, typer.Option(min=1, help="Translations per line; with --json. [default: 1]")] = None,
     penalty: shared.Penalty = None,
@@ -40,22 +70,33 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     device: shared.Device = "auto",
     threads: shared.Threads = None,
     batch_tokens: shared.BatchTokens = None,
+    reproducible: shared.Reproducible = False,
     window: Annotated[
-        int | None, typer.Option(min=1, help="Lines read ahead to fill batches. [default: 2000; at a terminal 1]")
+        int | None,
+        typer.Option(
+            min=1, help="Lines read ahead to fill batches. [default: 2000; at a terminal 1; entries of documents 1000]"
+        ),
     ] = None,
 ) -> None:
-    """Translate text, line by line: as many lines out as in, in their order.
+    """Translate text, line by line, or fill what is empty in a document.
+
+    Of text there are as many lines out as in, in their order. A document (TSV, JSONL, XLIFF, TMX, PO) keeps every byte
+    but the entries that are filled; these are marked as needing review, and their placeholders and tags are kept.
 
     Standard output carries translations only; what is run and what is to be known about single lines goes to standard
     error.
     """
     from clearhead.base.errors import DecodingError, InputError
     from clearhead.base.log import logger
-    from clearhead.formats.lines import count_lines, display_name, gives_itself_once, is_standard_stream
+    from clearhead.formats.glossary import read_glossary
+    from clearhead.formats.lines import check_exists, count_lines, display_name, gives_itself_once, is_standard_stream
 
+    kind = document.kind_of(context, file, format)
+    sides = document.sides(columns, fields)
     if (n_best or 1) > 1 and not json_lines:
         raise InputError("--n-best needs --json: without it there is one line out for one line in")
     config = shared.decoding(
+        context,
         sample=sample,
         temperature=temperature,
         top_k=top_k,
@@ -67,14 +108,23 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         min_length=min_length,
         max_length=max_length,
         seed=seed,
+        reproducible=reproducible,
     )
-    total = None if gives_itself_once(file) else count_lines(file)  # a missing file is seen before the model is read
-    translator = shared.open_translator(bundle, ensemble, weights, device, threads)
+    if config.sampling is not None and (useless := shared.given(context, "glossary", "protect")):
+        raise InputError(f"{useless} needs a search, and samples are drawn without one; leave one of the two out")
+    check_exists(file)  # before the model is read
+    total = None if kind != "lines" or gives_itself_once(file) else count_lines(file)
+    terms = None if glossary is None else read_glossary(glossary)
+    translator = shared.open_translator(bundle, ensemble, weights, device, threads, tag)
 
     from clearhead.recipes.translate import header, translate_file
     from clearhead.recipes.translator import WINDOW
 
     logger.info("%s", header(translator, config, " + ".join([bundle, *(ensemble or [])])))
+    if kind != "lines":
+        pieces = document.opener(file, kind, translator.languages, sides, any_languages=any_languages)
+        document.fill(translator, config, file, pieces, output, fill or "empty", terms, batch_tokens, window)
+        return
     typing = is_standard_stream(file) and sys.stdin is not None and sys.stdin.isatty()
     seen = is_standard_stream(output) and sys.stdout is not None and sys.stdout.isatty()
     with shared.progress_bar("translating", total, shown=not seen) as progress:
@@ -85,6 +135,8 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
             output,
             prefixes=prefix_file,
             json_lines=json_lines,
+            glossary=terms,
+            protect=protect,
             batch_tokens=batch_tokens,
             window=window or (1 if typing else WINDOW),
             progress=progress,

@@ -14,6 +14,9 @@ __all__ = ["apply_settings", "dump_toml", "load_toml", "merge"]
 
 # A recipe is a page of text; the cap keeps a wrong file name (a corpus, a model) from being read whole.
 _MAX_BYTES = 1 << 20
+# tomllib takes the square of the number of its parts for a key such as a.a.a.a: minutes, in a file within the cap.
+_DEEPEST_KEY = 64
+_TOO_DEEP = re.compile(rf"""(?<![\w.-])(?:(?:"[^"\n]*"|'[^'\n]*'|[\w-]++)[ \t]*+\.[ \t]*+){{{_DEEPEST_KEY}}}""")
 
 
 def load_toml(path: str | Path) -> dict[str, Any]:
@@ -30,6 +33,9 @@ def load_toml(path: str | Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}, line {line}: not UTF-8; save the file as UTF-8") from None
+    if deep := _TOO_DEEP.search(text):
+        line = text.count("\n", 0, deep.start()) + 1
+        raise ConfigError(f"{path}, line {line}: a key of more than {_DEEPEST_KEY} parts; no configuration has one")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -49,7 +49,7 @@ def parse_line(body: str, codec: str) -> tuple[str | None, int | None, str | Non
     if not body.startswith('"'):
         match = _KEYWORD.match(body)
         if match is None:
-            word = body.split(None, 1)[0][:40]
+            word = body.replace("\t", " ").partition(" ")[0][:40]  # what else is white to Python is no space here
             raise Malformed(
                 f"{word!r} is no keyword of PO files; write msgctxt, msgid, msgid_plural, msgstr or a string in "
                 f'double quotes, and "#" before a comment'

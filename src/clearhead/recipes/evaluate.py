@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clearhead.base.errors import DataError, DecodingError, InputError
 from clearhead.decoding.config import DecodingConfig
-from clearhead.formats.lines import display_name, read_lines, write_lines
+from clearhead.formats.lines import display_name, is_standard_stream, read_lines, write_lines
 from clearhead.metrics.scores import Scores, score_corpus
 from clearhead.recipes.translator import Progress, Translator
 from clearhead.text.languages import language, parse_pair
@@ -54,8 +53,7 @@ def evaluate_translator(
     Raises DataError with both counts if the files differ in length (before anything is translated), and
     DecodingError if a line failed: a score over the rest would not be this corpus' score.
     """
-    sources, references = list(read_lines(source)), list(read_lines(reference))
-    _aligned(source, sources, reference, references)
+    sources, references = _read_both(source, reference)
     found = list(translator.stream(sources, config, batch_tokens=batch_tokens, progress=progress))
     if failed := [number for number, each in enumerate(found, 1) if "failed" in each.flags]:
         raise DecodingError(f"{display_name(source)}: {len(failed)} lines failed, the first is line {failed[0]}")
@@ -70,8 +68,7 @@ def evaluate_translator(
 
 def evaluate_file(hypotheses: str | Path, reference: str | Path, target: str) -> Evaluation:
     """Score the lines of a file; `target` is the code of their language. Raises DataError with both counts."""
-    texts, references = list(read_lines(hypotheses)), list(read_lines(reference))
-    _aligned(hypotheses, texts, reference, references)
+    texts, references = _read_both(hypotheses, reference)
     return Evaluation(score_corpus(texts, references, target_language=target), texts, language(target).code)
 
 
@@ -93,9 +90,13 @@ def check_languages(translator: Translator, languages: str | None) -> None:
         raise InputError(f"--languages {languages}: the model translates {'→'.join(translator.languages)}")
 
 
-def _aligned(one: str | Path, first: Sequence[str], other: str | Path, second: Sequence[str]) -> None:
+def _read_both(one: str | Path, other: str | Path) -> tuple[list[str], list[str]]:
+    if is_standard_stream(one) and is_standard_stream(other):
+        raise InputError("standard input ('-') can be read once only; name a file for one of the two")
+    first, second = list(read_lines(one)), list(read_lines(other))
     if len(first) != len(second):
         raise DataError(
             f"{display_name(one)} has {len(first)} lines but {display_name(other)} has {len(second)}; "
             f"they must belong together line by line"
         )
+    return first, second

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from clearhead.base.errors import BundleError, DecodingError
+from clearhead.base.log import logger
 from clearhead.bundle.bundle import Bundle, Weights, load_bundle
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.penalties import formula
@@ -18,8 +19,11 @@ from clearhead.formats.lines import display_name, read_lines, write_lines
 from clearhead.formats.pairs import read_pairs
 from clearhead.models.build import count_parameters
 from clearhead.models.ensemble import ensemble
+from clearhead.recipes.phrases import Phrases
+from clearhead.recipes.protection import Protector
 from clearhead.recipes.translation import Translation
 from clearhead.recipes.translator import WINDOW, Progress, Translator
+from clearhead.text.glossary import Glossary
 from clearhead.training.device import choose_device
 
 __all__ = ["Outcome", "Translator", "as_json", "header", "load", "translate_file"]
@@ -44,6 +48,8 @@ def load(
     first = bundles[0]
     for other in bundles[1:]:
         _check_ensemble(first, other)
+    if tags := first.training.get("tags"):
+        logger.info("%s was trained with tags: %s", first.path, ", ".join(map(str, tags)))
     model = first.model if len(bundles) == 1 else ensemble([each.model for each in bundles])
     return Translator(model, first.tokenizers, first.languages)
 
@@ -67,12 +73,14 @@ def header(translator: Translator, config: DecodingConfig, name: str) -> str:
         method = f"sampling, temperature {config.sampling.temperature:g}, seed {config.seed}"
     else:
         method = f"beam {config.beam}" if config.beam > 1 else "greedy"
+    config = translator.within_positions(config)
     limit = f"source × {config.max_length_ratio:g} + {config.max_length_extra} tokens"
     if config.max_length is not None:
         limit += f", at most {config.max_length}"
     return (
         f"{name}: {'→'.join(translator.languages)}, {millions:.1f}M parameters, {translator.device}, "
         f"{torch.get_num_threads()} threads; {method}, score {formula(config)}, length ≤ {limit}"
+        + (", reproducible" if config.reproducible else "")
     )
 
 
@@ -97,6 +105,8 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
     *,
     prefixes: str | Path | None = None,
     json_lines: bool = False,
+    glossary: Glossary | None = None,
+    protect: bool = False,
     batch_tokens: int | None = None,
     window: int = WINDOW,
     progress: Progress | None = None,
@@ -104,8 +114,10 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
     """Translate the lines of `source` ("-": standard input) into `output` ("-": standard output), a line a line.
 
     Memory does not grow with the file. With `json_lines` each line is an object (`as_json`). `prefixes` names a file
-    that says how each translation begins. A named output appears whole at the end or not at all. Raises DataError
-    for text that breaks the line contract, and DecodingError should the number of lines out not be that in.
+    that says how each translation begins, `glossary` holds terms that are forced, and with `protect` placeholders are
+    kept (`recipes/protection.py`); neither of the two goes together with sampling (InputError). A named output appears
+    whole at the end or not at all. Raises DataError for text that breaks the line contract, and DecodingError should
+    the number of lines out not be that in.
     """
     read = 0
 
@@ -119,9 +131,7 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
     written = 0
     flagged: dict[str, list[int]] = {}
     with write_lines(output) as write:
-        for translation in translator.stream_forced(
-            counted(), config, batch_tokens=batch_tokens, window=window, progress=progress
-        ):
+        for translation in _stream(translator, counted(), config, glossary, protect, batch_tokens, window, progress):
             write(as_json(translation) if json_lines else translation.text)
             written += 1
             for flag in translation.flags:
@@ -131,6 +141,24 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
                 f"{display_name(source)}: {read} lines in but {written} out; this is a fault of clearhead"
             )
     return Outcome(written, flagged)
+
+
+def _stream(  # noqa: PLR0913, PLR0917 (those of translate_file)
+    translator: Translator,
+    texts: Iterator[tuple[str, str]],
+    config: DecodingConfig,
+    glossary: Glossary | None,
+    protect: bool,
+    batch_tokens: int | None,
+    window: int,
+    progress: Progress | None,
+) -> Iterator[Translation]:
+    if protect:
+        return Protector(translator, config, glossary, batch_tokens).stream(texts, window=window, progress=progress)
+    phrases = None if glossary is None else Phrases(glossary)
+    return translator.stream_forced(
+        texts, config, phrases=phrases, batch_tokens=batch_tokens, window=window, progress=progress
+    )
 
 
 def as_json(translation: Translation) -> str:

@@ -21,7 +21,10 @@ class Translation:
             "split": the text was too long for the model and was translated in pieces, `score` being that of all;
             "max_length": the length limit ended it, so it may be incomplete;
             "newline": a line break that the model wrote was replaced by a space;
-            "failed": it could not be translated, see the log; the text is empty.
+            "glossary": a term of the glossary is missing in it;
+           "placeholders_repaired": the model had broken placeholders or tags of the text, and all are there now;
+           "placeholders": it did, and they are not all there, or not where they may stand;
+           "failed": it could not be translated, see the log; the text is empty.
         log_prob: natural log of P(translation | text) under the model.
         alternatives: the other translations of an n-best list, best first.
     """

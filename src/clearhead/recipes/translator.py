@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
 from clearhead.base.errors import ClearheadError, InputError
 from clearhead.base.log import logger
-from clearhead.base.seeds import mix
 from clearhead.config.strict import structure, unstructure
 from clearhead.decoding.config import DecodingConfig, Penalty, Sampling
+from clearhead.decoding.constrained import constrained_search
+from clearhead.decoding.fixed import ROWS
 from clearhead.decoding.penalties import score as penalised
 from clearhead.decoding.search import Hypothesis, force, search
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.padding import Padded
 from clearhead.recipes.batching import attempt, batches, windows
-from clearhead.recipes.pieces import split_text
+from clearhead.recipes.phrases import FORCED_BEAM, Phrases
+from clearhead.recipes.plans import Piece, Plan, make_plan
 from clearhead.recipes.translation import Scored, Translation
+from clearhead.text.glossary import UNSPACED_SCRIPTS, Glossary
 from clearhead.text.languages import language
 from clearhead.text.symbols import EOS
 from clearhead.text.tokenizer import Tokenizers
@@ -32,8 +35,6 @@ WINDOW = 2000
 """Texts read ahead to make batches of equal lengths: memory stays bounded however long the file."""
 MAX_SOURCE_LENGTH = 512
 """Tokens of one piece: longer than the sentences that models are trained on, short enough for attention's square."""
-UNSPACED = frozenset({"Hans", "Hant", "Jpan", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"})
-"""Scripts that write sentences one after another without a space."""
 
 
 def decoding_config(config: DecodingConfig | None = None, **options: object) -> DecodingConfig:
@@ -49,20 +50,6 @@ def decoding_config(config: DecodingConfig | None = None, **options: object) -> 
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """What is given to the model at once: a text or a part of one."""
-
-    line: int
-    ids: list[int]
-    prefix: list[int]
-    key: int
-
-    @property
-    def length(self) -> int:
-        return len(self.ids) + 1
-
-
-@dataclass(frozen=True)
 class _Pair:
     """A pair to be scored."""
 
@@ -75,14 +62,6 @@ class _Pair:
         return len(self.source) + len(self.target) + 2
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How one text will be translated; no pieces if the model is not asked."""
-
-    pieces: tuple[_Piece, ...]
-    flags: tuple[str, ...] = ()
-
-
 class Translator:
     """A model with its tokenizers and languages. Nothing in it changes, so threads may share one."""
 
@@ -93,11 +72,13 @@ class Translator:
         languages: tuple[str, str],
         *,
         max_source_length: int = MAX_SOURCE_LENGTH,
+        tag: str | None = None,
     ) -> None:
         """Puts `model` into evaluation mode.
 
         `max_source_length` is in tokens without EOS; longer text is translated in pieces. A model that learnt its
-        positions may allow less.
+        positions may allow less. `tag` is put before every source, as that of a corpus was in training; InputError if
+        the model does not know it.
         """
         if max_source_length < 1:
             raise InputError(f"max_source_length: must be at least 1, got {max_source_length}")
@@ -105,8 +86,11 @@ class Translator:
         self.tokenizers = tokenizers
         self.languages = languages
         self.device = next(model.parameters()).device
+        self.tag = tag
+        self._lead = [] if tag is None else [tokenizers.source.symbol(tag)]
         limit = model.max_positions
-        self.max_source_length = max_source_length if limit is None else max(1, min(max_source_length, limit - 1))
+        most = max_source_length if limit is None else min(max_source_length, limit - 1)
+        self.max_source_length = max(1, most - len(self._lead))
         self._max_target_length = None if limit is None else limit - 1  # BOS takes a position, too
 
     def translate(  # noqa: PLR0913 (every choice by name)
@@ -122,7 +106,9 @@ class Translator:
         max_length: int | None = None,
         sampling: Sampling | None = None,
         seed: int | None = None,
+        reproducible: bool | None = None,
         prefixes: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
         batch_tokens: int | None = None,
         progress: Progress | None = None,
     ) -> list[Translation]:
@@ -130,9 +116,12 @@ class Translator:
 
         The options are those of `config` (`DecodingConfig()` if none: beam 4, alpha 0.6, at most 50 tokens more than
         the source) with the named ones in their place. `beam` 1 is greedy. `prefixes` force how each translation
-        begins ("" where nothing is forced). `sampling` draws `n_best` translations at random, those of the n-th text
-        from `seed` and n alone. For very many texts see `stream`. Raises ConfigError for an option out of range; a
-        text that cannot be translated raises nothing but is flagged "failed".
+        begins ("" where nothing is forced), `glossary` the terms that it holds; texts with a term are searched with a
+        beam of 10 or more, the others as ever. `sampling` draws `n_best` translations at random, those of the n-th
+        text from `seed` and n alone. With `reproducible` a text is translated alike to the last bit of its score,
+        alone, in any batch and any order (on one machine with one number of threads); that takes longer, and a CPU.
+        For very many texts see `stream`. Raises ConfigError for an option out of range, and InputError for two that do
+        not go together; a text that cannot be translated raises nothing but is flagged "failed".
         """
         if isinstance(texts, str):
             raise InputError("translate takes a list of texts, not one text: put it in brackets")
@@ -146,8 +135,11 @@ class Translator:
             max_length=max_length,
             sampling=sampling,
             seed=seed,
+            reproducible=reproducible,
         )
-        return list(self.stream(texts, chosen, prefixes=prefixes, batch_tokens=batch_tokens, progress=progress))
+        phrases = None if glossary is None else Phrases(glossary)
+        both = zip(texts, repeat(""), strict=False) if prefixes is None else _paired(texts, prefixes)
+        return list(self.stream_forced(both, chosen, phrases=phrases, batch_tokens=batch_tokens, progress=progress))
 
     def stream(
         self,
@@ -161,8 +153,9 @@ class Translator:
     ) -> Iterator[Translation]:
         """Translate an endless supply: `window` texts are read ahead, sorted by length, batched and given out in order.
 
-        `batch_tokens` bounds sentences × longest source × hypotheses in one batch (4,096 on a CPU, 65,536 on a GPU).
-        Raises InputError when prefixes and texts are not equally many.
+        `batch_tokens` bounds sentences × longest source × hypotheses in one batch (4,096 on a CPU, 65,536 on a GPU);
+        with `config.reproducible` batches are of a size of their own. Raises InputError when prefixes and texts are
+        not equally many.
         """
         both = zip(texts, repeat(""), strict=False) if prefixes is None else _paired(texts, prefixes)
         return self.stream_forced(both, config, batch_tokens=batch_tokens, window=window, progress=progress)
@@ -172,21 +165,35 @@ class Translator:
         texts: Iterable[tuple[str, str]],
         config: DecodingConfig,
         *,
+        phrases: Phrases | None = None,
         batch_tokens: int | None = None,
         window: int = WINDOW,
         progress: Progress | None = None,
     ) -> Iterator[Translation]:
-        """`stream` for pairs of a text and how its translation begins ("" where nothing is forced)."""
-        if batch_tokens is not None and batch_tokens < 1:
-            raise InputError(f"batch_tokens: must be at least 1, got {batch_tokens}")
-        config = self._within_positions(config)
+        """`stream` for pairs of a text and how its translation begins ("" where nothing is forced).
+
+        `phrases` says what the translations hold; they cannot be forced while sampling (InputError).
+        """
+        self._check(config, batch_tokens)
+        if phrases is not None and config.sampling is not None:
+            raise InputError("a glossary cannot be forced while sampling: leave out one of the two")
+        config = self.within_positions(config)
         done = 0
         for part in windows(texts, window):
-            plans = [self._plan(text, prefix, index, done + index) for index, (text, prefix) in enumerate(part)]
+            plans = [self._plan(*both, index, done + index, phrases) for index, both in enumerate(part)]
             found = self._search(plans, config, batch_tokens, done, progress)
             for index, plan in enumerate(plans):
-                yield self._assemble(plan, found[index], config)
+                translation = self._assemble(plan, found[index], config)
+                if phrases is not None and not {"blank", "failed"} & set(translation.flags):
+                    missing = phrases.flags(part[index][0], translation.text)
+                    translation = replace(translation, flags=translation.flags + missing)
+                yield translation
             done += len(part)
+
+    def tagged(self, tag: str | None) -> Translator:
+        """This translator with another tag before every source (None: without); InputError if it is not known."""
+        longest = self.max_source_length + len(self._lead)
+        return Translator(self.model, self.tokenizers, self.languages, max_source_length=longest, tag=tag)
 
     def score(
         self,
@@ -195,15 +202,16 @@ class Translator:
         *,
         alpha: float | None = None,
         penalty: Penalty | None = None,
+        reproducible: bool | None = None,
         batch_tokens: int | None = None,
     ) -> list[Scored]:
         """How likely the model finds each of `targets` as the translation of its source.
 
-        `alpha` and `penalty` (0.6 and "gnmt" if None) make the score out of the log-probability. Raises InputError
-        when sources and targets are not equally many.
+        `alpha` and `penalty` (0.6 and "gnmt" if None) make the score out of the log-probability; `reproducible` is as
+        in `translate`. Raises InputError when sources and targets are not equally many.
         """
         pairs = _paired(sources, targets)
-        config = decoding_config(alpha=alpha, penalty=penalty)
+        config = decoding_config(alpha=alpha, penalty=penalty, reproducible=reproducible)
         return list(self.score_stream(pairs, config, batch_tokens=batch_tokens))
 
     def score_stream(
@@ -216,6 +224,7 @@ class Translator:
         progress: Progress | None = None,
     ) -> Iterator[Scored]:
         """`score` for an endless supply of (source, target), in order."""
+        self._check(config, batch_tokens)
         done = 0
         for part in windows(pairs, window):
             found = self._score(part, config, batch_tokens, done, progress)
@@ -225,37 +234,45 @@ class Translator:
 
     # ---------------------------------------------------------------------------------------------------- inside
 
-    def _budget(self, batch_tokens: int | None) -> int:
-        return batch_tokens or (4096 if self.device.type == "cpu" else 65536)
+    def _check(self, config: DecodingConfig, batch_tokens: int | None) -> None:
+        if batch_tokens is not None and batch_tokens < 1:
+            raise InputError(f"batch_tokens: must be at least 1, got {batch_tokens}")
+        if config.reproducible and batch_tokens is not None:
+            raise InputError("batch_tokens cannot be chosen with reproducible, whose batches have a size of their own")
+        if config.reproducible and self.device.type != "cpu":
+            raise InputError(f"reproducible works on a CPU, not on {self.device}: choose the device cpu")
 
-    def _within_positions(self, config: DecodingConfig) -> DecodingConfig:
+    def _budget(self, config: DecodingConfig, batch_tokens: int | None, width: int, longest: int) -> int:
+        """The greatest sentences × longest of a batch, where a sentence has `width` hypotheses.
+
+        With fixed shapes a batch of the `longest` still fills the rows that are calculated in any case.
+        """
+        budget = max(1, (batch_tokens or (4096 if self.device.type == "cpu" else 65536)) // width)
+        return max(budget, ROWS * longest) if config.reproducible else budget
+
+    def within_positions(self, config: DecodingConfig) -> DecodingConfig:
+        """`config` with no more tokens allowed than the model has positions for, if it learnt its positions."""
         limit = self._max_target_length
         if limit is None or (config.max_length is not None and config.max_length <= limit):
             return config
         return config.model_copy(update={"max_length": limit})
 
-    def _plan(self, text: str, prefix: str, line: int, number: int) -> _Plan:
-        """The pieces of a text; `line` is its place in the window, `number` among all texts."""
-        if not text.strip():
-            return _Plan((), ("blank",))
-        try:
-            pieces = split_text(text, self.tokenizers.source, self.max_source_length)
-            forced = self.tokenizers.target.encode(prefix)
-        except ClearheadError as error:
-            logger.warning("text %d cannot be translated: %s", number + 1, error)
-            return _Plan((), ("failed",))
-        if not pieces:
-            return _Plan((), ("blank",))
-        if len(pieces) == 1:
-            return _Plan((_Piece(line, pieces[0][1], forced, number),))
-        parts = enumerate(ids for _, ids in pieces)
-        return _Plan(
-            tuple(_Piece(line, ids, [] if part else forced, mix(number, part)) for part, ids in parts), ("split",)
+    def _plan(self, text: str, prefix: str, line: int, number: int, phrases: Phrases | None) -> Plan:
+        """`line` is the place of the text in the window, `number` that among all texts."""
+        return make_plan(
+            text,
+            prefix,
+            line=line,
+            number=number,
+            tokenizers=self.tokenizers,
+            longest=self.max_source_length,
+            phrases=phrases,
+            script=language(self.languages[1]).script,
         )
 
     def _search(
         self,
-        plans: Sequence[_Plan],
+        plans: Sequence[Plan],
         config: DecodingConfig,
         batch_tokens: int | None,
         done: int,
@@ -266,9 +283,7 @@ class Translator:
         pieces.sort(key=lambda each: (each[2].length, each[0], each[1]))
         found: list[list[list[Hypothesis]]] = [[[] for _ in plan.pieces] for plan in plans]
         waiting = [len(plan.pieces) for plan in plans]
-        width = config.beam if config.sampling is None else config.n_best
-        budget = max(1, self._budget(batch_tokens) // width)
-        for batch in batches(pieces, budget, lambda each: each[2].length):
+        for batch in self._batches(pieces, config, batch_tokens):
             results = attempt(
                 batch,
                 lambda these: self._translate([piece for _, _, piece in these], config),
@@ -280,6 +295,16 @@ class Translator:
             if progress is not None:
                 progress(done + sum(not left for left in waiting))
         return found
+
+    def _batches(
+        self, pieces: Sequence[tuple[int, int, Piece]], config: DecodingConfig, batch_tokens: int | None
+    ) -> Iterator[list[tuple[int, int, Piece]]]:
+        """Batches of the pieces, which come by length; those with phrases, which take a wider beam, by themselves."""
+        for forced in (False, True):
+            part = [each for each in pieces if bool(each[2].phrases) is forced]
+            width = config.n_best if config.sampling else max(config.beam, FORCED_BEAM) if forced else config.beam
+            budget = self._budget(config, batch_tokens, width, part[-1][2].length if part else 0)
+            yield from batches(part, budget, lambda each: each[2].length)
 
     def _score(
         self,
@@ -299,7 +324,9 @@ class Translator:
                 logger.warning("pair %d cannot be scored: %s", done + index + 1, error)
         encoded.sort(key=lambda each: (each.length, each.line))
         found: dict[int, Hypothesis] = {}
-        for batch in batches(encoded, self._budget(batch_tokens), lambda each: each.length):
+        longest = encoded[-1].length if encoded else 0
+        budget = self._budget(config, batch_tokens, 1, longest)
+        for batch in batches(encoded, budget, lambda each: each.length):
             results = attempt(
                 batch, lambda these: self._force(these, config), lambda each: f"pair {done + each.line + 1}"
             )
@@ -308,16 +335,20 @@ class Translator:
                 progress(done + len(found))
         return found
 
-    def _translate(self, pieces: Sequence[_Piece], config: DecodingConfig) -> list[list[Hypothesis]]:
-        source = Padded.from_lists([[*piece.ids, EOS] for piece in pieces], self.device)
-        prefixes = [piece.prefix for piece in pieces]
-        return search(self.model, source, config, prefixes=prefixes, keys=[piece.key for piece in pieces])
+    def _translate(self, pieces: Sequence[Piece], config: DecodingConfig) -> list[list[Hypothesis]]:
+        source = Padded.from_lists([[*self._lead, *piece.ids, EOS] for piece in pieces], self.device)
+        prefixes, keys = [piece.prefix for piece in pieces], [piece.key for piece in pieces]
+        if not any(piece.phrases for piece in pieces):
+            return search(self.model, source, config, prefixes=prefixes, keys=keys)
+        config = config.model_copy(update={"beam": max(config.beam, FORCED_BEAM)})
+        phrases = [piece.phrases for piece in pieces]
+        return constrained_search(self.model, source, config, phrases, prefixes=prefixes, keys=keys)
 
     def _force(self, pairs: Sequence[_Pair], config: DecodingConfig) -> list[Hypothesis]:
-        source = Padded.from_lists([[*pair.source, EOS] for pair in pairs], self.device)
+        source = Padded.from_lists([[*self._lead, *pair.source, EOS] for pair in pairs], self.device)
         return force(self.model, source, [pair.target for pair in pairs], config)
 
-    def _assemble(self, plan: _Plan, found: list[list[Hypothesis]], config: DecodingConfig) -> Translation:
+    def _assemble(self, plan: Plan, found: list[list[Hypothesis]], config: DecodingConfig) -> Translation:
         if not plan.pieces:
             return Translation("", 0.0, flags=plan.flags)
         if not all(found):
@@ -329,7 +360,7 @@ class Translator:
 
     def _joined(self, hypotheses: Sequence[Hypothesis], flags: tuple[str, ...], config: DecodingConfig) -> Translation:
         target = self.tokenizers.target
-        space = "" if language(self.languages[1]).script in UNSPACED else " "
+        space = "" if language(self.languages[1]).script in UNSPACED_SCRIPTS else " "
         text = space.join(target.decode(each.tokens) for each in hypotheses)
         if not all(each.finished for each in hypotheses):
             flags += ("max_length",)

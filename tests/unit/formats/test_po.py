@@ -374,6 +374,7 @@ def test_files_without_entries(tmp_path: Path, content: bytes) -> None:
         ('msgid "a"\nmsgstr\n\n', 3, "msgstr without a string"),
         ('msgid "a"\nmsgstr "b"\nhello\n', 3, "'hello' is no keyword"),
         ("PK\x03\x04 something else\n", 1, "is no keyword"),
+        ('msgid "a"\nmsgstr "b"\n\x1c\n', 3, "is no keyword"),  # white space to Python, but not to gettext
         ('msgid "a"\nmsgstr "\\q"\n', 2, r"\\q is no escape"),
         ('#~ msgid "a"\nmsgstr "b"\n', 2, "some of its lines only"),
         ('msgid "a"\nmsgstr "b"\n#~ "c"\n', 3, "some of its lines only"),

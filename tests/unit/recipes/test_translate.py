@@ -284,6 +284,36 @@ def test_samples_belong_to_the_seed_and_the_number_of_the_text() -> None:
     assert texts_of(translator.translate(TEXTS, sampling=sampling, n_best=2, seed=1, **SHORT)) != texts_of(first)
 
 
+def test_reproducible_translations_and_scores_are_the_same_alone() -> None:
+    translator = tiny_translator()
+    texts = [*TEXTS, *(f"the cat {'sat on the mat ' * (n % 5)}{n}" for n in range(12)), "the cat. " * 200]
+    options = {"reproducible": True, "max_length": 6}
+    together = translator.translate(texts[::-1], **options)[::-1]
+    assert [translator.translate([text], **options)[0] for text in texts[:10]] == together[:10]
+    windows = translator.stream(texts, DecodingConfig(reproducible=True, max_length=6), window=4)
+    assert list(windows) == together
+    assert texts_of(together) == texts_of(translator.translate(texts, max_length=6))
+    references = [each.text for each in together]
+    scored = translator.score(texts, references, reproducible=True)
+    alone = [translator.score([text], [other], reproducible=True)[0] for text, other in zip(texts, references)]
+    assert alone == scored
+    usual = translator.score(texts, references)
+    assert [each.log_prob for each in usual] == pytest.approx([each.log_prob for each in scored], abs=1e-3)
+
+
+def test_reproducible_has_batches_of_its_own_and_is_for_the_cpu() -> None:
+    translator = tiny_translator()
+    with pytest.raises(InputError, match="batch_tokens"):
+        translator.translate(["a"], reproducible=True, batch_tokens=100)
+    with pytest.raises(InputError, match="batch_tokens"):
+        translator.score(["a"], ["b"], reproducible=True, batch_tokens=100)
+    with pytest.raises(InputError, match="batch_tokens: must be at least 1"):
+        translator.score(["a"], ["b"], batch_tokens=0)
+    translator.device = torch.device("cuda")
+    with pytest.raises(InputError, match="works on a CPU, not on cuda"):
+        translator.translate(["a"], reproducible=True)
+
+
 def test_progress_ends_at_the_number_of_texts() -> None:
     seen: list[int] = []
     tiny_translator().translate(TEXTS, progress=seen.append, batch_tokens=200, **SHORT)
@@ -396,6 +426,11 @@ def test_the_header_names_the_formula() -> None:
     assert "((5 + |Y|) / 6)^0.6" in line
     assert "source × 1 + 50" in line
     assert "greedy" in header(tiny_translator(), DecodingConfig(beam=1), "demo")
+    assert "reproducible" not in line
+    assert "reproducible" in header(tiny_translator(), DecodingConfig(reproducible=True), "demo")
+    learnt = tiny_translator(positions={"kind": "learned", "max_positions": 16})
+    assert "at most 15" in header(learnt, DecodingConfig(), "demo")
+    assert "at most 9" in header(learnt, DecodingConfig(max_length=9), "demo")
 
 
 def test_space_around_a_long_text_does_not_hide_where_to_cut() -> None:

@@ -44,6 +44,6 @@ def tiny_translator(seed: int = 0, languages: tuple[str, str] = ("en", "de"), **
     return Translator(bundle.model, bundle.tokenizers, bundle.languages)
 
 
-def save_tiny(path: Path, seed: int = 0, languages: tuple[str, str] = ("en", "de")) -> Path:
-    save_bundle(path, tiny_bundle(seed, languages))
+def save_tiny(path: Path, seed: int = 0, languages: tuple[str, str] = ("en", "de"), **overrides: Any) -> Path:
+    save_bundle(path, tiny_bundle(seed, languages, **overrides))
     return path
