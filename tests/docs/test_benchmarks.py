@@ -30,7 +30,14 @@ def load(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_all_six_are_there() -> None:
-    assert SCRIPTS == ["demo_floor.py", "faults.py", "multi30k.py", "startup.py", "train_speed.py", "translate_speed.py"]
+    assert SCRIPTS == [
+        "demo_floor.py",
+        "faults.py",
+        "multi30k.py",
+        "startup.py",
+        "train_speed.py",
+        "translate_speed.py",
+    ]
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -11,9 +11,10 @@ from benchmarks.faults.rows import ROWS, Result, run_row
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ROWS)
 def test_nothing_is_lost_and_the_control_loses(name: str) -> None:
-    result = run_row(name, ROWS[name].ci, timeout=110)
+    result = run_row(name, ROWS[name].ci, timeout=280)
     assert result.failures == []
     assert result.control_failed, f"the control did not fail: {result.control}"
     assert result.count > 0

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import io
 import os
 import re
 import secrets
@@ -19,10 +20,13 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, ClassVar
+from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
 from clearhead.base.errors import ClearheadError, InputError
 from clearhead.base.log import logger
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = [
     "DirectoryLock",
@@ -70,21 +74,22 @@ def atomic_stream(path: str | Path) -> Iterator[BinaryIO]:
     """A binary stream whose content becomes the file `path` when the block ends, and vanishes if the block fails.
 
     A symbolic link is followed, so the link stays; what is no regular file (a pipe, /dev/null) is written directly.
-    An OSError of opening or finishing the file becomes `file_error`; one raised in the block passes through.
+    An OSError of opening, writing or finishing the file becomes `file_error`, but not BrokenPipeError, which is the end
+    of a pipe's reader; an OSError that the block raises for something else passes through.
     """
     target = Path(path)
     try:
         special = target.exists() and not target.is_file()
         if special:
-            stream: BinaryIO = open(target, "wb")  # noqa: SIM115 (closed below)
+            descriptor = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
         else:
             target = Path(os.path.realpath(target))
             temporary = _temporary_name(target, "tmp")
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             _hold(descriptor)
-            stream = os.fdopen(descriptor, "wb")
     except OSError as error:
         raise file_error(path, "written", error) from None
+    stream = io.BufferedWriter(_Named(descriptor, path))
     if special:
         with stream:
             yield stream
@@ -243,6 +248,26 @@ class DirectoryLock:
 os.register_at_fork(after_in_child=DirectoryLock._let_go_after_fork)
 
 # -------------------------------------------------------------------------------------------------------- the parts
+
+
+class _Named(io.FileIO):
+    """The bytes of one file on their way to the disk; what the disk says against them is told with the file's name.
+
+    Whoever writes to several files at once could not tell otherwise which of them the disk did not take.
+    """
+
+    def __init__(self, descriptor: int, path: str | Path) -> None:
+        super().__init__(descriptor, "wb")
+        self._path = path
+
+    def write(self, data: "ReadableBuffer", /) -> int | None:  # type: ignore[override]
+        """Write some of `data`; raises `file_error`'s."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise file_error(self._path, "written", error) from None
 
 
 def _temporary_name(target: Path, role: str) -> Path:

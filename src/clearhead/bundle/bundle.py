@@ -22,7 +22,7 @@ from torch import Tensor
 
 from clearhead.base.errors import BundleError, ConfigError, InputError
 from clearhead.base.files import atomic_directory
-from clearhead.bundle.manifest import MANIFEST, verify_manifest, write_manifest
+from clearhead.bundle.manifest import require_listed, verify_manifest, write_manifest
 from clearhead.bundle.weights import expected, read_tensors, state_tensors, write_tensors
 from clearhead.config.strict import structure, unstructure
 from clearhead.config.toml import dump_toml, load_toml
@@ -32,13 +32,24 @@ from clearhead.models.seq2seq import Seq2Seq
 from clearhead.text.languages import translation_pair
 from clearhead.text.tokenizer import Tokenizers
 
-__all__ = ["Bundle", "BundleInfo", "Weights", "load_bundle", "load_tensors", "read_info", "save_bundle", "versions"]
+__all__ = [
+    "Bundle",
+    "BundleInfo",
+    "Weights",
+    "load_bundle",
+    "load_tensors",
+    "read_info",
+    "save_bundle",
+    "verify_bundle",
+    "versions",
+]
 
 FORMAT = 1
 DESCRIPTION = "bundle.toml"
 WEIGHTS = "weights.safetensors"
 EMA = "ema.safetensors"
 TOKENIZER = "tokenizer"
+MOST_TOLD = 2000  # characters of what is wrong with a configuration
 
 Weights = Literal["auto", "raw", "ema"]
 
@@ -131,11 +142,11 @@ def read_info(path: Path) -> BundleInfo:
         description = load_toml(where)
         found = description.get("format")
         if found != FORMAT:
-            raise BundleError(f"{where}: format {found!r}; this version of clearhead reads format {FORMAT}")
+            raise BundleError(f"{where}: format {_cut(repr(found))}; this version of clearhead reads format {FORMAT}")
         languages = _languages(description["languages"], where)
         weights = description["weights"]
         if weights not in ("raw", "ema"):
-            raise BundleError(f"{where}: weights: expected 'raw' or 'ema', got {weights!r}")
+            raise BundleError(f"{where}: weights: expected 'raw' or 'ema', got {_cut(repr(weights))}")
         config = structure(ModelConfig, description["model"], where=str(where), under="model")
         return BundleInfo(
             languages,
@@ -146,16 +157,23 @@ def read_info(path: Path) -> BundleInfo:
             {name: str(version) for name, version in description["versions"].items()},
         )
     except ConfigError as error:  # says where by itself
-        raise BundleError(str(error)) from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BundleError(f"{where}: damaged ({error})") from None
+        raise BundleError(_cut(str(error), MOST_TOLD)) from None
+    except KeyError as error:
+        raise BundleError(f"{where}: damaged (it lacks {error})") from None
+    except (TypeError, ValueError, AttributeError):
+        raise BundleError(f"{where}: damaged (not as clearhead writes it)") from None
 
 
 def _languages(codes: Any, where: Path) -> tuple[str, str]:
     try:
-        return translation_pair([str(code) for code in codes])
+        return translation_pair([_cut(str(code), 40) for code in codes])
     except InputError as error:
-        raise BundleError(f"{where}: languages: {error}") from None
+        raise BundleError(f"{where}: languages: {_cut(str(error), 300)}") from None
+
+
+def _cut(text: str, most: int = 100) -> str:
+    """At most so many characters: what a file says is told, but not a page of it."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def load_bundle(path: Path | str, *, weights: Weights = "auto", device: torch.device | str | None = None) -> Bundle:
@@ -167,11 +185,8 @@ def load_bundle(path: Path | str, *, weights: Weights = "auto", device: torch.de
     from clearhead.bundle.resolve import resolve
 
     directory = resolve(path)
-    listed = verify_manifest(directory)
+    listed = verify_bundle(directory)
     info = read_info(directory)
-    for needed in (DESCRIPTION, WEIGHTS):
-        if needed not in listed:
-            raise BundleError(f"{directory / MANIFEST}: does not list {needed}; the bundle is not complete")
     chosen = info.weights if weights == "auto" else weights
     if chosen == "ema" and EMA not in listed:
         raise BundleError(f"{directory}: has no moving average ({EMA}); ask for the raw weights")
@@ -184,13 +199,24 @@ def load_bundle(path: Path | str, *, weights: Weights = "auto", device: torch.de
     return Bundle(model, tokenizers, info.languages, info.config, info.training, directory)
 
 
+def verify_bundle(directory: Path) -> frozenset[str]:
+    """Verify the manifest, and that it covers what is read of every bundle; return the names that may be read.
+
+    Raises `BundleError`.
+    """
+    listed = verify_manifest(directory)
+    require_listed(directory, listed, DESCRIPTION, WEIGHTS, folder=TOKENIZER)
+    return listed
+
+
 def load_tensors(model: Seq2Seq, directory: Path) -> None:
     """Copy the weights of a verified bundle, those that it would be used with, into a model that has its shapes.
 
     Raises `BundleError`.
     """
-    listed = verify_manifest(directory)
-    chosen = EMA if read_info(directory).weights == "ema" and EMA in listed else WEIGHTS
+    listed = verify_bundle(directory)
+    chosen = EMA if read_info(directory).weights == "ema" else WEIGHTS
+    require_listed(directory, listed, chosen)
     tensors, _ = state_tensors(model)
     with torch.no_grad():
         for name, tensor in read_tensors(directory / chosen, expected(tensors)).items():

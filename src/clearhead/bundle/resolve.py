@@ -8,11 +8,13 @@ from pathlib import Path
 
 from clearhead.base.errors import BundleError
 from clearhead.bundle.manifest import verify_manifest
+from clearhead.bundle.regular import read_regular
 
-__all__ = ["BEST", "CHECKPOINTS", "STEP", "is_bundle", "resolve", "steps"]
+__all__ = ["BEST", "CHECKPOINTS", "LARGEST_NOTE", "STEP", "is_bundle", "resolve", "steps"]
 
 CHECKPOINTS = "checkpoints"
 BEST = "best.json"
+LARGEST_NOTE = 64 * 1024  # bytes; best.json has about a hundred
 STEP = re.compile(r"step-(\d{8,})")
 
 
@@ -62,8 +64,8 @@ def resolve(path: Path | str) -> Path:
 def _best(run: Path) -> Path | None:
     """The bundle that `best.json` names, if it is there; the caller verifies it when loading."""
     try:
-        named = json.loads((run / BEST).read_text(encoding="utf-8"))["path"]
+        named = json.loads(read_regular(run / BEST, LARGEST_NOTE))["path"]
         best = run / named
         return best if is_bundle(best) and best.resolve().is_relative_to(run.resolve()) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

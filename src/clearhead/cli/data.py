@@ -2,9 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from clearhead.data.entries import Layout
 
 __all__ = ["app"]
 
@@ -23,10 +26,19 @@ Against = Annotated[
     list[Path] | None,
     typer.Option(help="Held-out file (dev or test text) that must not stand in the corpus; may be repeated."),
 ]
+Breaks = Annotated[
+    Literal["refuse", "space"],
+    typer.Option(help="Line breaks and tabs, where the format cannot hold them: stop, or write a space instead."),
+]
 Languages = Annotated[
     str | None,
     typer.Option(help="Source and target, such as en-de: needed for TMX; otherwise, if possible, from the file names."),
 ]
+
+FormatName = Literal["auto", "plain", "tsv", "jsonl", "po", "tmx", "xliff"]
+SourceFormat = Annotated[FormatName, typer.Option("--from", help="Format of what is read, if its name does not tell.")]
+Columns = Annotated[str, typer.Option(help="Source and target column of a TSV file that is read.")]
+Fields = Annotated[str, typer.Option(help="Source and target field of JSONL.")]
 
 
 @app.command("list")
@@ -78,20 +90,48 @@ def get(
     print(f"  {counts['found']:,} found; left out: {left_out}")
 
 
+def _layout(
+    context: typer.Context, corpus: list[Path], languages: tuple[str, str] | None, form: FormatName, *places: str
+) -> "Layout":
+    """What --from, --columns and --fields say of a corpus. Raises InputError where they mean nothing."""
+    from clearhead.base.errors import InputError
+    from clearhead.cli.document import sides
+    from clearhead.cli.options import given
+    from clearhead.data.entries import Layout
+    from clearhead.formats.corpus import open_corpus
+
+    columns, fields = places
+    where = sides(columns, fields)
+    opened = open_corpus(corpus, languages, format=form)
+    useless = (() if opened.format == "tsv" else ("columns",)) + (() if opened.format == "jsonl" else ("fields",))
+    if found := given(context, *useless):
+        raise InputError(f"{found} means nothing where {opened.format} is read; leave it out")
+    return Layout(form, where.columns, where.fields)
+
+
 @app.command("check")
-def check(
+def check(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    context: typer.Context,
     corpus: CorpusFiles,
     against: Against = None,
     languages: Languages = None,
+    source_format: SourceFormat = "auto",
+    columns: Columns = "1,2",
+    fields: Fields = "source,target",
     bundle: Annotated[
         Path | None, typer.Option(help="Count what training would drop as too long by the tokenizer of this model.")
     ] = None,
     max_length: Annotated[
         int, typer.Option(min=1, help="Tokens that training takes on a side (data.max_length), with --bundle.")
     ] = 256,
+    tag: Annotated[
+        str | None, typer.Option(help="Tag that training puts before each source, a token of its own; with --bundle.")
+    ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:
     """Report what a corpus holds and what is wrong with it. Exit code 2 if there is an error in it."""
+    from clearhead.base.errors import InputError
+    from clearhead.cli.options import given
     from clearhead.data.check import check_files
     from clearhead.data.checktext import to_text
     from clearhead.text.languages import parse_pair
@@ -100,9 +140,12 @@ def check(
     if bundle is not None:
         from clearhead.recipes.data import limits_of
 
-        limits = limits_of(bundle, max_length)
+        limits = limits_of(bundle, max_length, tag)
+    elif found := given(context, "max_length", "tag"):
+        raise InputError(f"{found} needs the tokenizer of a model: add --bundle, or leave it out")
     names = parse_pair(languages) if languages else None
-    report = check_files(corpus, against=against or [], languages=names, limits=limits)
+    layout = _layout(context, corpus, names, source_format, columns, fields)
+    report = check_files(corpus, against=against or [], languages=names, limits=limits, layout=layout)
     if json_output:
         import json
 
@@ -115,6 +158,7 @@ def check(
 
 @app.command("filter")
 def filter_pairs(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    context: typer.Context,
     corpus: CorpusFiles,
     out: Annotated[
         list[Path],
@@ -122,6 +166,9 @@ def filter_pairs(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ],
     dropped: Annotated[Path, typer.Option(help="JSONL file for what is dropped: where, reasons, source, target.")],
     languages: Languages = None,
+    source_format: SourceFormat = "auto",
+    columns: Columns = "1,2",
+    fields: Fields = "source,target",
     against: Against = None,
     keep: Annotated[
         list[str] | None, typer.Option(metavar="RULE", help="Drop nothing for this, such as too-long; repeatable.")
@@ -136,21 +183,31 @@ def filter_pairs(  # noqa: PLR0913, PLR0917 (one parameter an option)
     max_ratio: Annotated[
         float, typer.Option(help="How many times longer or shorter than usual a translation may be.")
     ] = 3.0,
+    breaks: Breaks = "refuse",
     json_output: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
-    """Write the pairs in which `data check` finds no error and nothing to warn of, and apart from them the others."""
+    """Write the pairs in which `data check` finds no error and nothing to warn of, and apart from them the others.
+
+    Only the pairs are written: ids, other columns and fields, contexts and plurals are not kept.
+    """
     from clearhead.data.filter import choose_rules
+    from clearhead.formats.lines import goes_to_standard_output
     from clearhead.recipes.data import filter_corpus
     from clearhead.text.languages import parse_pair
 
+    # Standard output may be where the pairs go; a file that is replaced cannot be asked afterwards.
+    report_to = sys.stderr if any(map(goes_to_standard_output, [*out, dropped])) else sys.stdout
+    names = parse_pair(languages) if languages else None
     report = filter_corpus(
         corpus,
         out,
         dropped,
         rules=choose_rules(only=only or [], drop=drop or [], keep=keep or []),
-        languages=parse_pair(languages) if languages else None,
+        languages=names,
+        layout=_layout(context, corpus, names, source_format, columns, fields),
         max_ratio=max_ratio,
         against=against or [],
+        breaks=breaks,
     )
     if json_output:
         import json
@@ -158,12 +215,11 @@ def filter_pairs(  # noqa: PLR0913, PLR0917 (one parameter an option)
         text = json.dumps(report.to_dict(), ensure_ascii=False, indent=2)
     else:
         text = str(report)
-    # Standard output may be where the pairs went.
-    print(text, file=sys.stderr if Path("-") in [*out, dropped] else sys.stdout)
+    print(text, file=report_to)
 
 
 @app.command("split")
-def split(
+def split(  # noqa: PLR0913, PLR0917 (one parameter an option)
     corpus: CorpusFiles,
     out: Annotated[Path, typer.Option(help="Directory for {train,dev,test}.{SOURCE,TARGET} and split.json.")],
     dev: Annotated[int, typer.Option(min=0, help="Pairs for development.")] = 1000,
@@ -179,17 +235,18 @@ def split(
     languages: Annotated[
         str | None,
         typer.Option(
-            help="Endings of the files written, such as en-de, by default those of the corpus; for TMX and XLIFF also "
-            "the languages that are read."
+            help="Endings of the files written, such as en-de; without it those of the names of two aligned files, or "
+            "else source and target. For TMX and XLIFF also the languages that are read."
         ),
     ] = None,
+    breaks: Breaks = "refuse",
 ) -> None:
     """Split a corpus so that nothing held out is also trained on."""
     from clearhead.recipes.data import split_corpus
-    from clearhead.text.languages import parse_pair
+    from clearhead.text.languages import parse_pair, translation_pair
 
-    names = parse_pair(languages) if languages else None
-    report = split_corpus(corpus, out, dev=dev, test=test, seed=seed, by=by, names=names)
+    names = translation_pair(parse_pair(languages)) if languages else None
+    report = split_corpus(corpus, out, dev=dev, test=test, seed=seed, by=by, names=names, breaks=breaks)
     print(f"train {report.train:,} · dev {report.dev:,} · test {report.test:,} pairs written to {out}")
     print(
         f"  {report.pairs:,} pairs with {report.groups:,} different sources ({by}); {report.dropped:,} dropped because "
@@ -197,11 +254,9 @@ def split(
     )
 
 
-FormatName = Literal["auto", "plain", "tsv", "jsonl", "po", "tmx", "xliff"]
-
-
 @app.command("convert")
 def convert(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    context: typer.Context,
     corpus: CorpusFiles,
     out: Annotated[
         list[Path],
@@ -210,41 +265,38 @@ def convert(  # noqa: PLR0913, PLR0917 (one parameter an option)
     languages: Annotated[
         str | None, typer.Option(help="Source and target, such as en-de: needed for TMX, and to write XLIFF or PO.")
     ] = None,
-    source_format: Annotated[
-        FormatName, typer.Option("--from", help="Format of what is read, if its name does not tell.")
-    ] = "auto",
+    source_format: SourceFormat = "auto",
     target_format: Annotated[
         FormatName, typer.Option("--to", help="Format of what is written, if its name does not tell.")
     ] = "auto",
-    columns: Annotated[str, typer.Option(help="Source and target column of a TSV file that is read.")] = "1,2",
-    fields: Annotated[str, typer.Option(help="Source and target field of JSONL.")] = "source,target",
-    breaks: Annotated[
-        Literal["refuse", "space"],
-        typer.Option(help="Line breaks and tabs, where the format cannot hold them: stop, or write a space instead."),
-    ] = "refuse",
+    columns: Columns = "1,2",
+    fields: Fields = "source,target",
+    breaks: Breaks = "refuse",
     fuzzy: Annotated[
         Literal["drop", "keep"], typer.Option(help="Translations that need review: leave out, or write like others.")
     ] = "drop",
 ) -> None:
-    """Write a corpus in another format: aligned files, TSV, JSONL, PO, TMX or XLIFF."""
+    """Write a corpus in another format: aligned files, TSV, JSONL, PO, TMX or XLIFF.
+
+    Only the pairs are written: ids, other columns and fields, contexts and plurals are not kept.
+    """
     from clearhead.base.errors import InputError
-    from clearhead.formats.corpus import open_corpus
+    from clearhead.cli.document import sides
+    from clearhead.cli.options import given
+    from clearhead.formats.corpus import open_corpus, output_format
+    from clearhead.formats.lines import goes_to_standard_output
     from clearhead.recipes.convert import convert_corpus
     from clearhead.text.languages import parse_pair
 
-    names = fields.split(",")
-    numbers = columns.split(",")
-    if len(names) != 2:
-        raise InputError(f"--fields takes two names with a comma between them, such as source,target; got {fields!r}")
-    if len(numbers) != 2 or not all(number.strip().isdecimal() for number in numbers):
-        raise InputError(f"--columns takes two numbers with a comma between them, such as 1,2; got {columns!r}")
-    opened = open_corpus(
-        corpus,
-        parse_pair(languages) if languages else None,
-        format=source_format,
-        columns=(int(numbers[0]), int(numbers[1])),
-        fields=(names[0], names[1]),
-    )
-    report = convert_corpus(opened, out, format=target_format, breaks=breaks, fuzzy=fuzzy)
-    # Standard output may be where the pairs went.
-    print(report, file=sys.stderr if Path("-") in out else sys.stdout)
+    places = sides(columns, fields)
+    names = parse_pair(languages) if languages else None
+    opened = open_corpus(corpus, names, format=source_format, columns=places.columns, fields=places.fields)
+    written = output_format(out, target_format)
+    useless: tuple[str, ...] = () if opened.format == "tsv" else ("columns",)
+    useless += () if "jsonl" in (opened.format, written) else ("fields",)
+    useless += ("fuzzy",) if opened.format in ("plain", "tsv") else ()
+    if found := given(context, *useless):
+        raise InputError(f"{found} means nothing where {opened.format} is read and {written} written; leave it out")
+    # Standard output may be where the pairs go; a file that is replaced cannot be asked afterwards.
+    report_to = sys.stderr if any(map(goes_to_standard_output, out)) else sys.stdout
+    print(convert_corpus(opened, out, format=target_format, breaks=breaks, fuzzy=fuzzy), file=report_to)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Sides", "fill", "kind_of", "opener", "sides"]
 
 _LINES_ONLY = ("n_best", "prefix_file", "json_lines", "protect", "sample", "temperature", "top_k", "top_p", "seed")
+_DIGITS = 9  # of the number of a column
 _NAMED = 5  # entries of a kind that are named in a message
 
 
@@ -59,10 +60,12 @@ def sides(columns: str | None, fields: str | None) -> Sides:
     """What the options --columns and --fields say. Raises InputError for what is not two of each."""
     from clearhead.base.errors import InputError
 
-    numbers = (columns or "1,2").split(",")
-    names = (fields or "source,target").split(",")
+    numbers = [number.strip() for number in (columns or "1,2").split(",")]
+    names = [name.strip() for name in (fields or "source,target").split(",")]
     if len(numbers) != 2 or not all(number.isascii() and number.isdecimal() for number in numbers):
         raise InputError(f"--columns takes two numbers with a comma between them, such as 1,2; got {columns!r}")
+    if max(len(number.lstrip("0")) for number in numbers) > _DIGITS:
+        raise InputError(f"--columns: no line has so many columns; got a number of more than {_DIGITS} digits")
     if len(names) != 2 or not all(names):
         raise InputError(f"--fields takes two names with a comma between them, such as source,target; got {fields!r}")
     return Sides((int(numbers[0]), int(numbers[1])), (names[0], names[1]))

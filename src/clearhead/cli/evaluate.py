@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -49,8 +50,16 @@ def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """BLEU and chrF, with sacreBLEU's signatures, of a model or of translations that are there already."""
     from clearhead.base.errors import InputError
     from clearhead.base.log import logger
-    from clearhead.formats.lines import count_lines, display_name, gives_itself_once, is_standard_stream
+    from clearhead.formats.lines import (
+        count_lines,
+        display_name,
+        gives_itself_once,
+        goes_to_standard_output,
+        is_standard_stream,
+    )
 
+    # Standard output may be where the translations go.
+    report_to = sys.stderr if output is not None and goes_to_standard_output(output) else sys.stdout
     if is_standard_stream(what) or Path(what).is_file():
         if languages is None:
             raise InputError("--languages is missing: a file of translations does not say what language it is in")
@@ -78,4 +87,4 @@ def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
             result = evaluate_translator(
                 translator, config, source, reference, output=output, batch_tokens=batch_tokens, progress=progress
             )
-    print(result.as_json() if json_output else result)
+    print(result.as_json() if json_output else result, file=report_to)

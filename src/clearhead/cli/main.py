@@ -6,10 +6,10 @@ SIGHUP. A user's mistake never shows a traceback; a fault of ours does.
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
-import signal
 import sys
-from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -19,6 +19,7 @@ from clearhead.base.errors import ClearheadError
 from clearhead.base.log import printable
 from clearhead.cli import data
 from clearhead.cli.average import average
+from clearhead.cli.ending import Ended, end_at_once, unwinding_on_signals
 from clearhead.cli.evaluate import evaluate
 from clearhead.cli.info import info
 from clearhead.cli.score import score
@@ -28,15 +29,6 @@ from clearhead.cli.translate import translate
 __all__ = ["app", "main"]
 
 USAGE: Any = typer.BadParameter.__base__  # what typer raises for wrong arguments; it has no public name
-
-
-class Ended(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, as an exception: like Ctrl-C it unwinds what is open, so that no temporary file is left."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_code = 128 + number
-        self.name = signal.Signals(number).name
 
 
 class Program(typer.core.TyperGroup):
@@ -53,9 +45,10 @@ class Program(typer.core.TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Usage errors (exit code 2) are typer's own."""
         try:
-            result = super().invoke(ctx)
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            with unwinding_on_signals():
+                result = super().invoke(ctx)
+                if sys.stdout is not None:
+                    sys.stdout.flush()
         except ClearheadError as error:
             _fail(str(error), error.exit_code)
         except Ended as ended:
@@ -70,10 +63,13 @@ class Program(typer.core.TyperGroup):
             error.message = printable(error.message)
             raise
         except OSError as error:
-            # What no recipe expected of the disk: a full one, a name too long, a file where a folder should be.
+            # What no recipe expected of the disk: a name too long, a file where a folder should be. Files that are
+            # written say their own names, so that an error without one is that of standard output.
+            if error.filename is None:
+                _fail(f"standard output: cannot be written: {error.strerror or error}", 1)
             from clearhead.base.files import file_error
 
-            told = file_error(error.filename or "standard output", "used", error)
+            told = file_error(error.filename, "used", error)
             _fail(str(told), told.exit_code)
         return result
 
@@ -119,14 +115,19 @@ def _options(
     log.setup(verbose, quiet)
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # a second one, as `timeout` sends it, must not cut the clearing up short
-    raise Ended(number)
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What an encoding lacks as the escapes of JSON, which a report in JSON stays readable with."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    halves = (int.from_bytes(lacking[at : at + 2], "big") for at in range(0, len(lacking), 2))
+    return "".join(f"\\u{half:04x}" for half in halves), error.end
 
 
 def main() -> None:
     """Run the program with the arguments of the process, and exit with its code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # `nohup` has it ignored, and means it
-            signal.signal(number, _end)
+    codecs.register_error("clearhead.escaped", _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # file names need not be text, and a terminal may know ASCII only
+            stream.reconfigure(errors="clearhead.escaped")
+    end_at_once()
     app()

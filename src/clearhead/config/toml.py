@@ -16,6 +16,7 @@ __all__ = ["apply_settings", "dump_toml", "load_toml", "merge"]
 _MAX_BYTES = 1 << 20
 # tomllib takes the square of the number of its parts for a key such as a.a.a.a: minutes, in a file within the cap.
 _DEEPEST_KEY = 64
+_HUGE_NUMBER = re.compile(r"[0-9_]{4300}")
 _TOO_DEEP = re.compile(rf"""(?<![\w.-])(?:(?:"[^"\n]*"|'[^'\n]*'|[\w-]++)[ \t]*+\.[ \t]*+){{{_DEEPEST_KEY}}}""")
 
 
@@ -40,6 +41,9 @@ def load_toml(path: str | Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(_located(path, text, str(error))) from None
+    except ValueError:  # of `int`, the only one that tomllib lets through: Python reads so many digits and no more
+        line = text.count("\n", 0, found.start()) + 1 if (found := _HUGE_NUMBER.search(text)) else 1
+        raise ConfigError(f"{path}, line {line}: a number of thousands of digits") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply to be a configuration file") from None
 
@@ -97,7 +101,7 @@ def _other_kind(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 def _value(text: str) -> Any:
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no TOML, or a number of thousands of digits
         return text.strip()
     # A text with a line break could smuggle in keys of its own; it is a string then.
     return parsed["value"] if len(parsed) == 1 else text.strip()

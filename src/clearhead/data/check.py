@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clearhead.data.entries import Reading, chunks, held_out_texts, languages_of, open_rereadable
+from clearhead.data.entries import BY_NAME, Layout, Reading, chunks, held_out_texts, languages_of, open_rereadable
 from clearhead.data.filescan import KEPT, FileFacts, Sightings
 from clearhead.data.overlap import Overlap
 from clearhead.data.rules import PAIR_RULES, RULES, Level, PairRules
@@ -71,6 +71,11 @@ class CheckReport:
         """How many kinds of errors were found; 0 means that the corpus can be trained on."""
         return sum(finding.level == "error" for finding in self.findings)
 
+    @property
+    def refused(self) -> list[str]:
+        """The kinds of errors for which training refuses the files; then it uses none of the pairs."""
+        return [finding.name for finding in self.findings if RULES[finding.name].refused]
+
     def count(self, name: str) -> int:
         """How often a kind was found in all."""
         return sum(finding.count for finding in self.findings if finding.name == name)
@@ -93,7 +98,8 @@ class CheckReport:
                                  places: their names
         examples                 {number of an entry: [source, target]}
         checked                  {"languages", "scripts"}: from what wrong ones were told, or why they were not
-        train                    {by, kept, dropped: {reason: count}}: what training would use
+        train                    {by, kept, dropped: {reason: count}, refused: [name of a finding]}: what training would
+                                 use; none where it refuses a file
         """
         return {
             "corpus": self.corpus,
@@ -111,7 +117,7 @@ class CheckReport:
             ],
             "examples": {str(number): list(pair) for number, pair in sorted(self.examples.items())},
             "checked": {"languages": self.language_rule, "scripts": self.script_rule},
-            "train": self.train,
+            "train": self.train | ({"kept": 0} if self.refused else {}) | {"refused": self.refused},
         }
 
 
@@ -121,17 +127,19 @@ def check_files(
     against: Sequence[str | Path] = (),
     languages: tuple[str, str] | None = None,
     limits: TrainLimits | None = None,
+    layout: Layout = BY_NAME,
 ) -> CheckReport:
     """Check a corpus of any format (`formats/corpus.py`), and compare it with held-out files (`against`).
 
     `languages` (source, target) are needed for TMX; without them they are those that the names of two files end in, if
-    these are languages. `limits` let the report count what training would drop for its length.
+    these are languages. `limits` let the report count what training would drop for its length. `layout` says what names
+    of files do not tell, of held-out files as well.
 
     Raises InputError if there are not one or two files, DataError for a file that cannot be opened.
     """
-    corpus = open_rereadable(files, languages)
+    corpus = open_rereadable(files, languages, layout)
     languages = languages or languages_of(files)
-    overlaps = {str(path): Overlap.of(held_out_texts(path, languages)) for path in against}
+    overlaps = {str(path): Overlap.of(held_out_texts(path, languages, layout)) for path in against}
     reading = Reading(corpus)
     examination = _Examination(PairRules(languages), overlaps, limits)
     sides = None if examination.rules.tells_scripts else SideModel()
@@ -205,6 +213,7 @@ class _Examination:
         ]
         report.findings = sorted(found, key=lambda finding: PAIR_RULES.index(finding.name))
         report.ratios, report.distinct_sources = self._traces.ratios(), self._traces.distinct_sources()
+        report.findings += _alignment_findings(self._traces)
         for name, overlap in self._overlaps.items():
             report.findings += _overlap_findings(name, overlap)
         return report
@@ -244,12 +253,16 @@ def _second_run(corpus: Corpus, report: CheckReport, sides: SideModel | None) ->
 
 def _file_findings(reading: Reading) -> list[Finding]:
     found: list[Finding] = []
-    if len(reading.files) == 2 and reading.files[0].lines != reading.files[1].lines:
+    ended = any(fact.endless_line for fact in reading.files)  # before the lines were counted
+    if len(reading.files) == 2 and reading.files[0].lines != reading.files[1].lines and not ended:
         counts = [facts.lines for facts in reading.files]
         where = ", ".join(f"{facts.path} has {facts.lines}" for facts in reading.files)
         found.append(Finding("line counts differ", abs(counts[0] - counts[1]), [min(counts) + 1], where))
     if reading.no_tab.count:
-        found.append(Finding("no tab", reading.no_tab.count, reading.no_tab.lines, reading.files[0].path))
+        where = reading.files[0].path
+        if reading.no_tab.count == reading.files[0].lines:
+            where += " (is it one side of two? then name the other file as well)"
+        found.append(Finding("no tab", reading.no_tab.count, reading.no_tab.lines, where))
     if reading.damage:
         found.append(Finding("damaged file", 1, [], reading.damage))
     for fact in reading.files:
@@ -262,6 +275,8 @@ def _findings_of_file(fact: FileFacts) -> list[Finding]:
     if fact.not_utf8.count:
         note = " (it looks like UTF-16)" if fact.utf16 else ""
         found.append(Finding("not UTF-8", fact.not_utf8.count, fact.not_utf8.lines, fact.path + note))
+    if fact.endless_line:
+        found.append(Finding("endless line", 1, [fact.endless_line], fact.path))
     if fact.damage:
         found.append(Finding("damaged archive", 1, [], f"{fact.path}: {fact.damage}"))
     found += [Finding("odd character", s.count, s.lines, f"{fact.path}: {name}") for name, s in fact.odd.items()]
@@ -274,16 +289,30 @@ def _findings_of_file(fact: FileFacts) -> list[Finding]:
     return found
 
 
+def _alignment_findings(traces: Traces) -> list[Finding]:
+    if shift := traces.shift():
+        lines = f"{abs(shift.offset)} line{'s' * (abs(shift.offset) > 1)}"
+        way = "later" if shift.offset > 0 else "earlier"
+        where = f"the translations, which from about here on stand {lines} {way}"
+        return [Finding("sides may be shifted", 1, [shift.begin + 1], where)]
+    if share := traces.strangeness():
+        where = f"lengths that do not go together: {100 * share:.0f} % of the pairs have an unusual ratio"
+        return [Finding("sides may be shifted", 1, [], where)]
+    return []
+
+
 def _overlap_findings(name: str, overlap: Overlap) -> list[Finding]:
-    """What was found on the side that the file evidently belongs to."""
-    where = f"{name}: of {len(overlap.source)} different texts"
+    """What was found on the side that the file evidently belongs to: the pairs, and of how many texts they are."""
+
+    def finding(rule: str, pairs: Sightings, texts: int) -> Finding:
+        return Finding(rule, pairs.count, pairs.lines, f"{name}: {texts} of {len(overlap.source)} different texts")
+
+    source, target = overlap.source, overlap.target
     if overlap.on_target:
-        on_target = overlap.target
-        findings = [Finding("held-out target in corpus", on_target.exact, on_target.exact_lines.lines, where)]
+        findings = [finding("held-out target in corpus", target.exact_lines, target.exact)]
     else:
-        on_source = overlap.source
         findings = [
-            Finding("held-out text in corpus", on_source.exact, on_source.exact_lines.lines, where),
-            Finding("held-out text nearly in corpus", on_source.near, on_source.near_lines.lines, where),
+            finding("held-out text in corpus", source.exact_lines, source.exact),
+            finding("held-out text nearly in corpus", source.near_lines, source.near_texts),
         ]
-    return [finding for finding in findings if finding.count]
+    return [each for each in findings if each.count]

@@ -1,5 +1,6 @@
 """The report of the data doctor as text for people."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from clearhead.data.check import CheckReport, Finding
@@ -22,7 +23,7 @@ def to_text(report: CheckReport) -> str:
         quantiles = " · ".join(f"{name} {value:.2f}" for name, value in report.ratios.items())
         lines.append(f"target characters / source characters: {quantiles}")
     if report.train:
-        lines.append(_train(report.train))
+        lines.append(_train(report.train, report.refused))
     for rule, told in (("languages", report.language_rule), ("scripts", report.script_rule)):
         if told:
             lines.append(f"wrong {rule}: {told}")
@@ -65,7 +66,9 @@ def _finding(finding: Finding, report: CheckReport) -> list[str]:
     ]
 
 
-def _train(train: dict[str, Any]) -> str:
+def _train(train: dict[str, Any], refused: Sequence[str]) -> str:
+    if refused:
+        return f"training would use none of them: it refuses the text ({', '.join(dict.fromkeys(refused))})"
     dropped = ", ".join(f"{reason} {count:,}" for reason, count in train["dropped"].items() if count)
     return f"training would use {train['kept']:,} of them ({train['by']}" + (f"; {dropped})" if dropped else ")")
 

@@ -18,6 +18,9 @@ __all__ = ["FORMS", "CorpusConfig", "DataConfig", "TrainingCorpus"]
 FORMS = (("source", "target"), ("tsv",), ("file",))
 """The keys that say where a corpus is; those of one form go together."""
 
+LONGEST_TAG = 64
+"""Characters that a tag may have; it is a name for a corpus and no text of its own."""
+
 
 class CorpusConfig(Config):
     """One corpus: two aligned files (`source`, `target`), tab-separated pairs (`tsv`), or a file of another format.
@@ -52,6 +55,8 @@ class CorpusConfig(Config):
     @classmethod
     def _a_symbol(cls, tag: str | None) -> str | None:
         if tag is not None:
+            if len(tag) > LONGEST_TAG:
+                raise ValueError(f"{len(tag):,} characters; a tag has at most {LONGEST_TAG}, such as '<2de>'")
             try:
                 structure(TokenizerConfig, {"symbols": [tag]}, where="")
             except ConfigError as error:

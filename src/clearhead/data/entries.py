@@ -4,17 +4,39 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from clearhead.base.errors import DataError, InputError
 from clearhead.data.filescan import FileFacts, Sightings, scan_lines
-from clearhead.formats.corpus import Corpus, Entry, open_corpus
-from clearhead.formats.lines import check_exists, gives_itself_once
+from clearhead.formats.corpus import Corpus, Entry, Format, open_corpus
+from clearhead.formats.lines import check_exists, gives_itself_once, read_lines
 from clearhead.text.languages import is_known, parse_pair
 
-__all__ = ["Reading", "chunks", "entries_to_check", "held_out_texts", "languages_of", "open_rereadable"]
+__all__ = [
+    "BY_NAME",
+    "Layout",
+    "Reading",
+    "chunks",
+    "entries_to_check",
+    "held_out_texts",
+    "languages_of",
+    "open_rereadable",
+]
 
 CHUNK_PAIRS = 2000
 CHUNK_CHARACTERS = 500_000
+
+
+class Layout(NamedTuple):
+    """Where the texts of a file stand: its format, if its name does not tell; columns of TSV, from 1; JSONL fields."""
+
+    format: Format | Literal["auto"] = "auto"
+    columns: tuple[int, int] = (1, 2)
+    fields: tuple[str, str] = ("source", "target")
+
+
+BY_NAME = Layout()
+"""The format is told by the name, and the texts stand where they usually do."""
 
 
 @dataclass
@@ -29,9 +51,9 @@ class Reading:
     def entries(self) -> Iterator[Entry]:
         """The entries to be checked, in order.
 
-        Of lines and TSV each line, as far as both files go; a line without a tab has no target, bytes that are not
-        UTF-8 become U+FFFD. Of other formats all that are not closed; the first fault of the file ends them and is
-        told in `damage`.
+        Of lines and TSV each line, as far as both files go; of a line without its columns what is missing is empty,
+        bytes that are not UTF-8 become U+FFFD. Of other formats all that are not closed; the first fault of the file
+        ends them and is told in `damage`.
         """
         match self.corpus.format:
             case "plain":
@@ -55,10 +77,10 @@ class Reading:
         self.files = [FileFacts(str(self.corpus.files[0]))]
         for number, line in enumerate(scan_lines(self.corpus.files[0], self.files[0]), 1):
             fields = line.split("\t")
-            if len(fields) < 2:
+            if len(fields) < max(self.corpus.columns):
                 self.no_tab.add(number)
-                fields.append("")
-            yield Entry(f"line {number}", fields[0], fields[1], "translated")
+            source, target = (fields[place - 1] if place <= len(fields) else "" for place in self.corpus.columns)
+            yield Entry(f"line {number}", source, target, "translated")
 
 
 def entries_to_check(corpus: Corpus) -> Iterator[Entry]:
@@ -83,9 +105,12 @@ def chunks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         yield chunk
 
 
-def open_rereadable(files: Sequence[str | Path], languages: tuple[str, str] | None) -> Corpus:
+def open_rereadable(files: Sequence[str | Path], languages: tuple[str, str] | None, layout: Layout = BY_NAME) -> Corpus:
     """The corpus in these files, which can be read twice. Raises InputError or DataError if not."""
-    corpus = open_corpus(files, languages)
+    corpus = open_corpus(files, languages, format=layout.format, columns=layout.columns, fields=layout.fields)
+    for path in corpus.files:
+        if path.is_dir():
+            raise InputError(f"{path} is a directory: name the files in it")
     if any(gives_itself_once(path) for path in corpus.files):
         raise InputError("the corpus is read twice, which standard input ('-') or a pipe cannot be: name files")
     for path in corpus.files:
@@ -108,12 +133,16 @@ def languages_of(files: Sequence[str | Path]) -> tuple[str, str] | None:
         return None
 
 
-def held_out_texts(path: str | Path, languages: tuple[str, str] | None) -> Iterator[str]:
-    """The texts of a held-out file: its lines, the first column of a TSV, the sources of another format."""
-    alone = open_corpus([path], languages)
+def held_out_texts(path: str | Path, languages: tuple[str, str] | None, layout: Layout = BY_NAME) -> Iterator[str]:
+    """The texts of a held-out file: its lines, the source column of a TSV, the sources of another format.
+
+    Raises DataError, naming the file, for one that training would refuse: what was not read was not compared.
+    """
+    alone = open_corpus([path], languages, fields=layout.fields)
+    column = layout.columns[0] - 1
     if alone.format == "tsv":
         is_tsv = any(suffix.lower() in (".tsv", ".tab") for suffix in Path(path).suffixes[-2:])
-        for line in scan_lines(path, FileFacts(str(path))):
-            yield line.split("\t")[0] if is_tsv else line
+        for line in read_lines(path):
+            yield (line.split("\t")[column:] or [""])[0] if is_tsv else line
     else:
         yield from (entry.source for entry in entries_to_check(alone))

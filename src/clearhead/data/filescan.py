@@ -13,7 +13,7 @@ from typing import Any
 
 import zstandard
 
-from clearhead.formats.lines import open_bytes
+from clearhead.formats.lines import LONGEST_LINE, open_bytes
 
 __all__ = ["FileFacts", "Sightings", "scan_lines"]
 
@@ -69,6 +69,7 @@ class FileFacts:
     final_newline: bool = True
     not_utf8: Sightings = field(default_factory=Sightings)
     odd: dict[str, Sightings] = field(default_factory=dict)
+    endless_line: int = 0
     damage: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,6 +87,7 @@ class FileFacts:
             "final_newline": self.final_newline,
             "not_utf8": self.not_utf8.to_dict(),
             "odd_characters": {name: seen.to_dict() for name, seen in self.odd.items()},
+            "endless_line": self.endless_line,
             "damage": self.damage,
         }
 
@@ -93,12 +95,16 @@ class FileFacts:
 def scan_lines(path: str | Path, facts: FileFacts) -> Iterator[str]:
     """The lines of a file as `read_lines` gives them, with `facts` filled on the way.
 
-    Bytes that are not UTF-8 become U+FFFD. A damaged archive ends the lines and is told in `facts.damage`. Raises
-    DataError for a file that cannot be opened.
+    Bytes that are not UTF-8 become U+FFFD. A damaged archive ends the lines and is told in `facts.damage`; so does a
+    line of more than `LONGEST_LINE` bytes, told in `facts.endless_line`. Raises DataError for a file that cannot be
+    opened.
     """
     with open_bytes(path) as stream:
         try:
-            for raw in stream:
+            while raw := stream.readline(LONGEST_LINE):
+                if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
+                    facts.endless_line = facts.lines + 1
+                    return
                 if facts.lines == 0 and raw == BOM.encode():  # a file of nothing but a byte order mark has no line
                     facts.byte_order_mark = True
                     continue

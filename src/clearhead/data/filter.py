@@ -29,13 +29,16 @@ _LANGUAGES = frozenset(("wrong source language", "wrong target language"))
 def choose_rules(*, only: Sequence[str] = (), drop: Sequence[str] = (), keep: Sequence[str] = ()) -> tuple[str, ...]:
     """The rules by which pairs are dropped: all errors and warnings, or `only` some, and `drop`, but not `keep`.
 
-    Notes are thus opt-in. A hyphen may stand for a space. Raises InputError for a name that is no rule's.
+    Notes are thus opt-in. A hyphen may stand for a space. Raises InputError for a name that is no rule's, and if no
+    rule is left.
 
     >>> choose_rules(only=["empty-source"], drop=["duplicate pair"])
     ('empty source', 'duplicate pair')
     """
     chosen = set(_known(only)) or {name for name in PAIR_RULES if RULES[name].level != "note"}
     chosen = (chosen | set(_known(drop))) - set(_known(keep))
+    if not chosen:
+        raise InputError("no rule is left to drop by: --keep takes out all that --only and --drop name")
     return tuple(name for name in PAIR_RULES if name in chosen)
 
 

@@ -24,20 +24,33 @@ class HeldOut:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._key_of = {hash_text(text): _key_hash(text) for text in texts if text.strip()}
-        self._keys = set(self._key_of.values()) - {None}
+        self._texts: set[int] = set()
+        self._keys: set[int] = set()
+        for text in texts:
+            if text.strip():
+                self._texts.add(hash_text(text))
+                if (key := _key_hash(text)) is not None:
+                    self._keys.add(key)
         self._exact: set[int] = set()
+        self._exact_keys: set[int | None] = set()
         self._near: set[int] = set()
         self.exact_lines, self.near_lines = Sightings(), Sightings()
 
     def __len__(self) -> int:
-        return len(self._key_of)
+        return len(self._texts)
+
+    def again(self) -> "HeldOut":
+        """The same texts, in the same memory, of which nothing was looked up yet."""
+        other = HeldOut(())
+        other._texts, other._keys = self._texts, self._keys
+        return other
 
     def look(self, line: int, exact: int, key: int | None) -> None:
         """Look up the text of a corpus line, given as `hash_text` of it and of its key (None without one)."""
         match self.find(exact, key):
             case "exact":
                 self._exact.add(exact)
+                self._exact_keys.add(key)
                 self.exact_lines.add(line)
             case "near" if key is not None:
                 self._near.add(key)
@@ -45,7 +58,7 @@ class HeldOut:
 
     def find(self, exact: int, key: int | None) -> Literal["exact", "near"] | None:
         """How a text stands in the file, given as for `look`; nothing is counted."""
-        if exact in self._key_of:
+        if exact in self._texts:
             return "exact"
         return "near" if key is not None and key in self._keys else None
 
@@ -55,9 +68,14 @@ class HeldOut:
         return len(self._exact)
 
     @property
+    def near_texts(self) -> int:
+        """How many stand there nearly, whether or not they stand there exactly as well."""
+        return len(self._near)
+
+    @property
     def near(self) -> int:
         """How many more stand there nearly."""
-        return len(self._near - {self._key_of[text] for text in self._exact})
+        return len(self._near - self._exact_keys)
 
 
 @dataclass(frozen=True)
@@ -73,8 +91,8 @@ class Overlap:
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Overlap":
         """Of the texts of a file."""
-        kept = list(texts)
-        return cls(HeldOut(kept), HeldOut(kept))
+        source = HeldOut(texts)
+        return cls(source, source.again())
 
     @property
     def on_target(self) -> bool:

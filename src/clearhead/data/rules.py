@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clearhead.data.scripts import ScriptRule, chinese_form
+from clearhead.formats.lines import LONGEST_LINE
 from clearhead.text.languages import language
 from clearhead.text.placeholders import find_placeholders
 
@@ -28,24 +29,54 @@ class Rule:
     """A thing that can be found: its name, its level, what follows from it, and whether it is a property of a pair.
 
     The level is "error" (training refuses it, or scores become worthless), "warning" (the model learns badly from it)
-    or "note" (worth knowing).
+    or "note" (worth knowing); `refused` says that training refuses the whole file.
     """
 
     name: str
     level: Level
     meaning: str
     of_pair: bool = True
+    refused: bool = False
 
 
 _FOREIGN = "most of its letters are of another script than its language's"
 _OTHER_SIDE = "it reads like the other side's language, as trigrams of letters learnt from this corpus tell"
 _ALL = (
-    Rule("line counts differ", "error", "the files are not aligned; training refuses them", of_pair=False),
-    Rule("no pairs", "error", "there is nothing to train on", of_pair=False),
-    Rule("no tab", "error", "a line without a tab is no pair; training refuses it", of_pair=False),
-    Rule("not UTF-8", "error", "training refuses the file; convert it (iconv -f … -t UTF-8)", of_pair=False),
-    Rule("damaged archive", "error", "fetch or pack the file again", of_pair=False),
-    Rule("damaged file", "error", "what comes after it was not checked; training refuses the file", of_pair=False),
+    Rule(
+        "line counts differ", "error", "the files are not aligned; training refuses them", of_pair=False, refused=True
+    ),
+    Rule("no pairs", "error", "there is nothing to train on", of_pair=False, refused=True),
+    Rule(
+        "sides may be shifted",
+        "error",
+        "the lines of the two sides seem not to belong together; the model learns noise",
+        of_pair=False,
+    ),
+    Rule(
+        "no tab",
+        "error",
+        "a line without the tab before its translation is no pair; training refuses it",
+        of_pair=False,
+        refused=True,
+    ),
+    Rule(
+        "not UTF-8", "error", "training refuses the file; convert it (iconv -f … -t UTF-8)", of_pair=False, refused=True
+    ),
+    Rule(
+        "endless line",
+        "error",
+        f"over {LONGEST_LINE >> 20} MiB; training refuses it, and what follows was not checked",
+        of_pair=False,
+        refused=True,
+    ),
+    Rule("damaged archive", "error", "fetch or pack the file again", of_pair=False, refused=True),
+    Rule(
+        "damaged file",
+        "error",
+        "what comes after it was not checked; training refuses the file",
+        of_pair=False,
+        refused=True,
+    ),
     Rule("empty source", "warning", "training drops the pair"),
     Rule("empty target", "warning", "training drops the pair"),
     Rule("needs review", "warning", "nobody has approved the translation; training leaves it out"),
@@ -177,7 +208,8 @@ def _placeholders(text: str) -> list[str]:
         if text_of_one[0] == "&":
             continue
         if tag := _TAG.match(text_of_one):
-            end = "/>" if text_of_one.endswith("/>") else ">"
+            void = tag[0].lower().removeprefix("<") in _VOID  # <br> in HTML is <br/> in XHTML
+            end = "/>" if text_of_one.endswith("/>") and not void else ">"
             found.append(tag[0].lower() + end)
         else:
             found.append(_POSITION.sub("", text_of_one).replace(" ", ""))

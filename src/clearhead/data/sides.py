@@ -7,7 +7,8 @@ their right side, swapped, untranslated and copied lines stand out, also where b
 
 Trigrams are counted in a table of fixed size by a hash, so that memory does not grow with the corpus. A trigram counts
 if its middle is a letter; what is no letter is a space, and placeholders, addresses and file names are left out. One
-sighting of each is left out of account, so that a line does not testify for itself.
+sighting of each is left out of account, so that a line does not testify for itself. Of a text only the first
+`MOST_CHARACTERS` are looked at, which tell its language and bound the memory (some 50 bytes a character).
 """
 
 import re
@@ -25,6 +26,7 @@ __all__ = ["SideModel"]
 BUCKETS = 1 << 18
 SMOOTHING = 0.5
 LEAST_LEARNT = 20_000
+MOST_CHARACTERS = 100_000
 LEAST_TRIGRAMS = 18
 MARGIN = 1.0
 LEAST_EVIDENCE = 22.0
@@ -88,6 +90,7 @@ def _trigrams(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64
     """The bucket of the trigram around each character, BUCKETS where that is no letter, and where each text starts."""
     if not texts:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    texts = [text[:MOST_CHARACTERS] for text in texts]
     lowered = [(plain_words(text) if _NO_WORDS.search(text) else text).lower() for text in texts]
     data = "".join(f"{text}\n" for text in lowered).encode("utf-32-le", "surrogatepass")
     codes = np.frombuffer(data, dtype=np.uint32).astype(np.int64)

@@ -63,9 +63,16 @@ def _nfkc(text: str) -> str:
 
 @cache
 def _many_marks() -> re.Pattern[str]:
-    # The marks that have an order among themselves; the last ones are in the block of Adlam, U+1E900 to U+1E95F.
-    marks = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.combining(chr(code)))
+    # The marks that have an order among themselves, and what becomes one: U+0F73 is two marks in one sign of no class,
+    # U+FF9E the narrow form of a mark. The last ones are in the block of Adlam, U+1E900 to U+1E95F.
+    marks = "".join(filter(_is_mark, map(chr, range(0x300, 0x1F000))))
     return re.compile(f"([{marks}]{{30}})[{marks}]+")
+
+
+def _is_mark(sign: str) -> bool:
+    if unicodedata.combining(sign):
+        return True
+    return bool(unicodedata.decomposition(sign) and unicodedata.combining(unicodedata.normalize("NFKD", sign)[0]))
 
 
 def _bare(text: str) -> str:

@@ -28,11 +28,15 @@ class Encodings(Protocol):
 
 @dataclass(frozen=True)
 class TrainLimits:
-    """Training drops a pair with a side of more than `max_length` tokens; `name` says whose tokens they are."""
+    """Training drops a pair with a side of more than `max_length` tokens; `name` says whose tokens they are.
+
+    A `tag`, which training puts before every source, is one of its tokens.
+    """
 
     tokenizers: Encodings
     max_length: int
     name: str
+    tag: str | None = None
 
 
 @dataclass
@@ -70,6 +74,7 @@ class TrainCount:
         self._measure()
         limits = self.limits
         by = f"blank sides, more than {limits.max_length} tokens of {limits.name}" if limits else "blank sides only"
+        by += f", the tag {limits.tag} being one" if limits and limits.tag else ""
         counts = {reason: count for reason, count in self.report.counts.items() if limits or "empty" in reason}
         return {"by": by, "kept": self.report.kept, "dropped": counts | {"needs-review": self.review}}
 
@@ -80,7 +85,7 @@ class TrainCount:
         sources = encoders.source.encode_all([source for source, _ in self._waiting])
         targets = encoders.target.encode_all([target for _, target in self._waiting])
         for texts, source, target in zip(self._waiting, sources, targets, strict=True):
-            if len(source) > self.limits.max_length:
+            if len(source) + (self.limits.tag is not None) > self.limits.max_length:
                 self.report.drop("too-long-source", *texts)
             elif len(target) > self.limits.max_length:
                 self.report.drop("too-long-target", *texts)

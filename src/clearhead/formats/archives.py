@@ -30,7 +30,7 @@ DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 MOST_TIMES = 200
 """How many times its size an archive may unpack to. Text shrinks to a fourth, logs and generated text to a fiftieth."""
 
-FREE_BYTES = 16 << 20
+FREE_BYTES = 4 << 20
 """Unpacked bytes before `MOST_TIMES` counts: a small file of blank lines or repeated ones is no attack."""
 
 MOST_MEMORY = 128 << 20

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, get_args
 from clearhead.base.errors import DataError, InputError
 from clearhead.formats.archives import ARCHIVE_SUFFIXES
 from clearhead.formats.document import Piece, State, slots
-from clearhead.formats.lines import is_standard_stream, write_lines
+from clearhead.formats.lines import goes_to_standard_output, is_standard_stream, write_lines
 from clearhead.formats.pairs import read_pairs, read_tsv
 
 __all__ = ["Corpus", "Entry", "Format", "open_corpus", "output_format", "write_corpus"]
@@ -78,8 +78,14 @@ class Corpus:
             return read_pairs(*self.files)
         if self.format == "tsv":
             return read_tsv(self.files[0], self.columns)
-        wanted = ("translated", "empty", "closed") if self.format == "jsonl" else ("translated",)
-        return ((entry.source, entry.target) for entry in self.states() if entry.state in wanted)
+        return ((entry.source, entry.target) for entry in self.placed_pairs())
+
+    def placed_pairs(self) -> Iterator[Entry]:
+        """What `pairs` gives, as entries that know where they stand."""
+        wanted: tuple[State, ...] = ("translated",)
+        if self.format in ("plain", "tsv", "jsonl"):
+            wanted = ("translated", "empty", "closed")
+        return (entry for entry in self.states() if entry.state in wanted)
 
     def entries(self) -> Iterator[tuple[str, str, str]]:
         """(where, source, target) of every entry that is not closed, those without a target or to be reviewed too."""
@@ -118,7 +124,7 @@ class Corpus:
             case "tmx":
                 from clearhead.formats.tmx import read_tmx
 
-                return read_tmx(path, _needed(self.languages, path), codes="none")
+                return read_tmx(path, _two_languages(self.languages, path), codes="none")
             case "xliff":
                 from clearhead.formats.xliff import read_xliff
 
@@ -145,7 +151,7 @@ def open_corpus(
         raise InputError(f"a corpus is two aligned files or one of another format; {len(paths)} files were given")
     found = _format_of(paths, format, "--from")
     if found == "tmx":
-        _needed(languages, paths[0])
+        _two_languages(languages, paths[0])
     return Corpus(paths, found, languages, columns, fields)
 
 
@@ -191,7 +197,7 @@ def write_corpus(
         case "tmx":
             from clearhead.formats.tmx import write_tmx
 
-            writer = write_tmx(paths[0], _needed(languages, paths[0]))
+            writer = write_tmx(paths[0], _two_languages(languages, paths[0]))
         case "xliff":
             from clearhead.formats.xliff import write_xliff
 
@@ -243,10 +249,18 @@ def _needed(languages: tuple[str, str] | None, path: Path) -> tuple[str, str]:
     return languages
 
 
+def _two_languages(languages: tuple[str, str] | None, path: Path) -> tuple[str, str]:
+    """The languages of a TMX file, where nothing but its language tells a text from its translation."""
+    source, target = _needed(languages, path)
+    if source.replace("_", "-").lower() == target.replace("_", "-").lower():
+        raise InputError(f"{path}: source and target are both {source!r}; TMX tells them apart by their languages")
+    return source, target
+
+
 @contextlib.contextmanager
 def _write_plain(paths: tuple[Path, ...]) -> Iterator[Callable[[str, str], None]]:
     """Two aligned files; unlike `write_lines`, it refuses what would not read back as it was."""
-    if paths[0].resolve() == paths[1].resolve():
+    if paths[0].resolve() == paths[1].resolve() or all(map(goes_to_standard_output, paths)):
         raise InputError(f"{paths[0]}: source and target cannot be the same file")
     with write_lines(paths[0]) as write_source, write_lines(paths[1]) as write_target:
         number = 0

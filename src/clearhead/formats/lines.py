@@ -28,6 +28,8 @@ __all__ = [
     "count_lines",
     "display_name",
     "gives_itself_once",
+    "goes_to_standard_output",
+    "is_one_stream",
     "is_standard_stream",
     "not_utf8",
     "open_bytes",
@@ -66,6 +68,29 @@ def read_lines(path: str | Path) -> Iterator[str]:
 def gives_itself_once(path: str | Path) -> bool:
     """Whether reading `path` uses it up: a standard stream, or a pipe with a name (`/dev/stdin`, `<(…)`, a FIFO)."""
     return is_standard_stream(path) or (Path(path).exists() and not Path(path).is_file())
+
+
+def is_one_stream(first: str | Path, second: str | Path) -> bool:
+    """Whether two names are those of one stream that gives itself once: `-` and `/dev/stdin`, or one pipe twice."""
+    if not (gives_itself_once(first) and gives_itself_once(second)):
+        return False
+    places = [_identity(path, 0) for path in (first, second)]
+    return places[0] is not None and places[0] == places[1]
+
+
+def goes_to_standard_output(path: str | Path) -> bool:
+    """Whether what is written to `path` ends where standard output does: `-`, or `/dev/stdout` and the like."""
+    place = _identity(path, 1)
+    return is_standard_stream(path) or (place is not None and place == _identity("-", 1))
+
+
+def _identity(path: str | Path, standard: int) -> tuple[int, int] | None:
+    """Device and inode of a file, or of the standard stream of that number for `-`; None for what is not there."""
+    try:
+        status = os.fstat(standard) if is_standard_stream(path) else os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def count_lines(path: str | Path) -> int:

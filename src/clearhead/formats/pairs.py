@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clearhead.base.errors import DataError, InputError
-from clearhead.formats.lines import display_name, is_standard_stream, read_lines
+from clearhead.formats.lines import display_name, is_one_stream, is_standard_stream, read_lines
 
 __all__ = ["read_pairs", "read_tsv"]
 
@@ -13,21 +13,28 @@ def read_pairs(source: str | Path, target: str | Path) -> Iterator[tuple[str, st
     """The pairs of two files whose lines belong together by number, in order, as a stream.
 
     Raises DataError with both counts when one file is longer (the longer one is read to its end for that), and
-    InputError when both are standard input.
+    InputError when both are standard input or one pipe, which would give its lines to both by turns.
     """
     if is_standard_stream(source) and is_standard_stream(target):
         raise InputError("source and target cannot both be standard input ('-'); name a file for one of them")
+    if is_one_stream(source, target):
+        raise InputError(
+            f"{display_name(source)} and {display_name(target)} are one and the same stream, which gives every line "
+            f"once; name a file for one of them"
+        )
     return _paired(source, target, read_lines(source), read_lines(target))
 
 
 def read_tsv(path: str | Path, columns: tuple[int, int] = (1, 2)) -> Iterator[tuple[str, str]]:
     r"""The pairs of a tab-separated file: one line, one pair; no quoting, no escapes; other columns are left alone.
 
-    `columns` names the source and the target column, counted from 1. Raises DataError naming file and line for a
-    line that has not got them.
+    `columns` names the source and the target column, counted from 1. Raises InputError for columns that are none or
+    the same, and DataError naming file and line for a line that has not got them.
     """
     if min(columns) < 1:
         raise InputError(f"{display_name(path)}: columns are counted from 1, got {columns[0]} and {columns[1]}")
+    if columns[0] == columns[1]:
+        raise InputError(f"{display_name(path)}: source and target cannot both be column {columns[0]}")
     return _columns(path, columns, read_lines(path))
 
 

@@ -37,7 +37,8 @@ def read_tmx(path: str | Path, languages: tuple[str, str], *, codes: Codes = "ta
         languages: source and target language.
         codes: what becomes of inline elements in the texts. With "none" a slot cannot be filled.
 
-    A file without any text in the source language gives a warning that names those it has. Raises DataError, with file
+    A file without any text in the source language gives a warning that names those it has, and so does one without any
+    in the target language where nothing is to be filled in. Raises DataError, with file
     and line, for XML that is broken or dangerous, other files, and a tuv without a language.
     """
     check_exists(path)
@@ -56,8 +57,8 @@ class _Reader:
     def __init__(self, document: str, languages: tuple[str, str], codes: Codes) -> None:
         self._document, self._languages, self._codes = document, languages, codes
         self._namespace = ""
-        self._found = False  # a text in the source language
-        self._others: set[str] = set()
+        self._found = [False, False]  # a text in the source language, and one in the target's
+        self._others: set[str] = set()  # languages of entries in which one of the two is missing
 
     def watch(self, element: Element) -> bool:
         """Check the root, and tell which elements are slots."""
@@ -107,18 +108,19 @@ class _Reader:
                 primary = language.split("-")[0]
                 rest = (pair for pair in variants if pair[1] not in picked)
                 picked[index] = next((variant for code, variant in rest if code.split("-")[0] == primary), None)
-        if picked[0] is not None:
-            self._found = True
-        elif len(self._others) < _MOST_NAMED:
+        self._found = [found or variant is not None for found, variant in zip(self._found, picked, strict=True)]
+        if None in picked and len(self._others) < _MOST_NAMED:
             self._others.update(code for code, _ in variants)
         return picked[0], picked[1]
 
     def warn(self) -> None:
-        """Say so where no entry has the source language: nothing was read, and nobody would see why."""
-        if not self._found and self._others:
+        """Say so where no entry has one of the languages: nothing was read, and nobody would see why."""
+        wanted = self._languages if self._codes == "none" else self._languages[:1]  # a target may yet be filled in
+        missing = [repr(code) for code, found in zip(wanted, self._found, strict=False) if not found]
+        if missing and self._others:
             logger.warning(
-                "%s: no entry has the language %r; there are %s",
-                self._document, self._languages[0], ", ".join(sorted(self._others)),
+                "%s: no entry has the language %s; there are %s",
+                self._document, " or ".join(missing), ", ".join(sorted(self._others)),
             )  # fmt: skip
 
     def _refuse(self, where: str, _texts: Sequence[str]) -> bytes:

@@ -66,6 +66,8 @@ class _Reader:
         self._namespace = ""
         self._second = False  # XLIFF 2
         self._has_target_language = True
+        self._unit: Element | None = None  # of XLIFF 2, and how many of its segments have been seen
+        self._segments = 0
 
     def watch(self, element: Element) -> bool:
         """Learn version and languages from what stands around the units, and tell which elements are slots."""
@@ -95,7 +97,7 @@ class _Reader:
             if found and _primary(found) != _primary(wanted):
                 raise DataError(
                     f"{self._document}, line {element.line}: {name} is {found!r}, but {wanted!r} was asked for; name "
-                    f"the languages of the file or choose another"
+                    f"the languages of the file or choose another (`translate --any-languages` fills it all the same)"
                 )
 
     def slot(self, record: Record) -> Slot | bytes:
@@ -106,12 +108,24 @@ class _Reader:
             return record.raw
         preserve = element.inherited(XML_SPACE) == "preserve"
         inline = Inline(record, source, target, preserve=preserve, codes=self._codes)
-        name = (element.parent if self._second and element.parent else element).attributes.get("id")
-        where = f"line {element.line}" if name is None else f"unit {name!r} (line {element.line})"
+        where = self._where(element)
         closed = not inline.source.strip() or element.inherited("translate") == "no"
         state: State = "closed" if closed else self._state(element, target, inline)
         fill = partial(self._fill, record, source, target, inline, f"{self._document}, {where}")
         return Slot(where, (inline.source,), (inline.target,), state, record.raw, fill)
+
+    def _where(self, element: Element) -> str:
+        """What messages call a unit, or in XLIFF 2 a segment behind the first of one, for all may be on one line."""
+        unit = element.parent if self._second and element.parent else element
+        name = unit.attributes.get("id")
+        where = f"line {element.line}" if name is None else f"unit {name!r} (line {element.line})"
+        if not self._second:
+            return where
+        self._segments = self._segments + 1 if unit is self._unit else 1
+        self._unit = unit
+        segment = element.attributes.get("id")
+        called = str(self._segments) if segment is None else repr(segment)
+        return where if self._segments == 1 else f"segment {called} of {where}"
 
     def _state(self, element: Element, target: Element | None, inline: Inline) -> State:
         if target is None or not inline.target:

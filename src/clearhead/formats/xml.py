@@ -35,6 +35,8 @@ _NAMES = re.compile(
 )
 _MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"\xef\xbb\xbf": "utf-8"}
 _LONGEST_PROLOG = 1 << 20
+_LONGEST_TAG = 1 << 20
+_WHOLE_TAG = re.compile(rb"""<[^"'>]*+(?:"[^"]*+"[^"'>]*+|'[^']*+'[^"'>]*+)*+>""")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
@@ -113,7 +115,8 @@ def _check(stream: BinaryIO, name: str) -> str:
     encoding = _find_encoding(head, name)
     chunks = itertools.chain([head], iter(lambda: stream.read(_CHUNK), b""))
     prolog, doctype = _check_prolog(chunks, name, encoding)
-    _check_body(itertools.chain(prolog, chunks), name, doctype)
+    chunks = itertools.chain(prolog, chunks)
+    _check_body(chunks if encoding.startswith("utf-16") else _without_long_tags(chunks, name), name, doctype)
     return encoding
 
 
@@ -185,6 +188,23 @@ class _Chunks:
 
     def read(self, _size: int = -1) -> bytes:
         return next(self._chunks, b"")
+
+
+def _without_long_tags(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """The same chunks. lxml keeps all attributes of a tag, thirty times their size, until it has the whole of it."""
+    lines, tag, line = 0, b"", 1  # what has come of a tag that is not whole yet, and where it began
+    for chunk in chunks:
+        start = chunk.rfind(b"<")
+        if start >= 0:
+            tag, line = chunk[start:], lines + chunk.count(b"\n", 0, start) + 1
+        elif tag:
+            tag += chunk
+        if tag[1:2] in (b"!", b"?") or _WHOLE_TAG.match(tag):
+            tag = b""
+        elif len(tag) > _LONGEST_TAG:
+            raise DataError(f"{name}, line {line}: a tag of more than {_LONGEST_TAG >> 20} MiB")
+        lines += chunk.count(b"\n")
+        yield chunk
 
 
 def _check_body(chunks: Iterator[bytes], name: str, doctype: bool) -> None:

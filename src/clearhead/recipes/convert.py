@@ -1,13 +1,14 @@
 """The work behind `clearhead data convert`: pairs from one format into another, as a stream."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from clearhead.base.errors import InputError
+from clearhead.base.log import logger
 from clearhead.formats.corpus import Corpus, Format, output_format, write_corpus
+from clearhead.formats.fitting import Breaks, Fitting
 from clearhead.formats.lines import is_standard_stream
 
 __all__ = ["ConvertReport", "convert_corpus"]
@@ -17,7 +18,6 @@ LEFT_OUT = {
     "review": "needing review (--fuzzy keep takes them)",
     "closed": 'not to be translated (obsolete, or translate="no")',
 }
-_LINE_END = re.compile(r"\r*\n|\r+$")
 
 
 @dataclass
@@ -47,7 +47,7 @@ def convert_corpus(
     out: Sequence[str | Path],
     *,
     format: Format | Literal["auto"] = "auto",
-    breaks: Literal["refuse", "space"] = "refuse",
+    breaks: Breaks = "refuse",
     fuzzy: Literal["drop", "keep"] = "drop",
 ) -> ConvertReport:
     """Write the pairs of `corpus` into `out`, in order: one file, or two aligned ones (`formats/corpus.py`).
@@ -55,23 +55,24 @@ def convert_corpus(
     Left out, and counted, are entries without a text on one of the sides, closed ones and, unless `fuzzy` is "keep",
     those that need review. Line breaks and tabs, which lines and TSV cannot hold, are refused, or with "space" each
     becomes a space. Languages and, where JSONL is written, fields are those of the corpus. The files appear whole or
-    not at all. Raises InputError or DataError.
+    not at all. When no pair is written, a warning says so. Raises InputError or DataError.
     """
     _check_apart(corpus.files, out)
-    mend = _mender(output_format(out, format)) if breaks == "space" else None
+    fitting = Fitting(corpus, output_format(out, format), breaks)
     report = ConvertReport()
     with write_corpus(out, corpus.languages, format=format, fields=corpus.fields) as write:
-        for _, source, target, state in corpus.states():
+        for where, source, target, state in corpus.states():
             report.read += 1
             if not source.strip() or not (target.strip() or state == "closed"):
                 report.left_out["empty"] += 1
             elif state == "closed" or (state == "review" and fuzzy == "drop"):
                 report.left_out[state] += 1
             else:
-                pair = (mend(source), mend(target)) if mend else (source, target)
-                report.changed += pair != (source, target)
-                write(*pair)
+                fitting.write(write, where, source, target)
                 report.written += 1
+    report.changed = fitting.changed
+    if not report.written:
+        logger.warning("%s: no pair was written", corpus.name)
     return report
 
 
@@ -80,14 +81,3 @@ def _check_apart(files: Sequence[Path], out: Sequence[str | Path]) -> None:
     for path in out:
         if not is_standard_stream(path) and Path(path).resolve() in given:
             raise InputError(f"{path}: is to be read and would be replaced; name another file with --out")
-
-
-def _mender(kind: Format) -> Callable[[str], str] | None:
-    """What puts a space for each thing that the format cannot hold; None for a format that holds line breaks."""
-    match kind:
-        case "plain":
-            return lambda text: _LINE_END.sub(" ", text)
-        case "tsv":
-            return lambda text: _LINE_END.sub(" ", text).replace("\t", " ")
-        case _:
-            return None

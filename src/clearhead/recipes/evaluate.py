@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clearhead.base.errors import DataError, DecodingError, InputError
 from clearhead.decoding.config import DecodingConfig
-from clearhead.formats.lines import display_name, is_standard_stream, read_lines, write_lines
+from clearhead.formats.lines import display_name, is_one_stream, read_lines, write_lines
 from clearhead.metrics.scores import Scores, score_corpus
 from clearhead.recipes.translator import Progress, Translator
 from clearhead.text.languages import language, parse_pair
@@ -91,8 +91,8 @@ def check_languages(translator: Translator, languages: str | None) -> None:
 
 
 def _read_both(one: str | Path, other: str | Path) -> tuple[list[str], list[str]]:
-    if is_standard_stream(one) and is_standard_stream(other):
-        raise InputError("standard input ('-') can be read once only; name a file for one of the two")
+    if is_one_stream(one, other):
+        raise InputError("standard input ('-') or a pipe can be read once only; name a file for one of the two")
     first, second = list(read_lines(one)), list(read_lines(other))
     if len(first) != len(second):
         raise DataError(

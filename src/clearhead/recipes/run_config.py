@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from clearhead.base.errors import ConfigError
+from clearhead.base.log import logger
 from clearhead.config.strict import Config, structure, unstructure
 from clearhead.config.toml import apply_settings, load_toml, merge
 from clearhead.data.config import FORMS, DataConfig
@@ -88,6 +89,10 @@ def compose(
             f"{where}: data.train lists {len(several)} corpora; {', '.join(train)} cannot be set for one of them from "
             "outside: change the recipe, or give the whole list"
         )
+    if isinstance(several, list) and len(several) > 1 and isinstance(train, Mapping):
+        logger.warning(
+            "%s: its %d corpora in data.train are all replaced by the one given outside", where, len(several)
+        )
     for key, remedy in (
         ("out", "name the directory of the run (--out DIR)"),
         ("init", "name a bundle or run (--init), or leave it out"),
@@ -98,7 +103,8 @@ def compose(
     if not _at(merged, "data.train"):
         missing.append("data.train (--source FILE --target FILE, or --tsv FILE)")
     if not _at(merged, "init") and not _at(merged, "model.preset") and not _at(merged, "model.kind"):
-        missing.append(f"model.preset (--preset {'|'.join(presets.PRESETS)}, or --init BUNDLE)")
+        own = ', or model.kind = "transformer" with sizes of its own' if _at(merged, "model") else ""
+        missing.append(f"model.preset (--preset {'|'.join(presets.PRESETS)}, or --init BUNDLE{own})")
     if missing:
         raise ConfigError(f"{where}: missing {'; '.join(missing)}")
     config = structure(RunConfig, merged, where=where)

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from clearhead.base.errors import BundleError, ConfigError
+from clearhead.base.errors import BundleError, ConfigError, InputError
 from clearhead.base.files import atomic_write, sha256_file
 from clearhead.base.log import logger
-from clearhead.bundle.bundle import read_info
-from clearhead.bundle.manifest import MANIFEST, verify_manifest
-from clearhead.bundle.resolve import BEST, CHECKPOINTS, resolve, steps
+from clearhead.bundle.bundle import read_info, verify_bundle
+from clearhead.bundle.manifest import MANIFEST
+from clearhead.bundle.resolve import BEST, CHECKPOINTS, is_bundle, resolve, steps
 from clearhead.config.strict import unstructure
 from clearhead.config.toml import dump_toml, merge
 from clearhead.models.config import ModelConfig
@@ -26,7 +26,7 @@ from clearhead.text.languages import is_known, likely_meant
 from clearhead.text.tokenizer import Tokenizer, Tokenizers
 from clearhead.training.device import Compute, choose_compute
 from clearhead.training.display import TensorBoard
-from clearhead.training.events import METRICS
+from clearhead.training.events import METRICS, read_metrics
 
 __all__ = [
     "CURVE",
@@ -34,9 +34,11 @@ __all__ = [
     "TENSORBOARD",
     "Parts",
     "check_ahead",
+    "check_places",
     "choose_parts",
     "clear_run",
     "learn_parts",
+    "refuse_lost",
     "run_compute",
     "write_config",
 ]
@@ -44,7 +46,8 @@ __all__ = [
 LOG = "train.log"
 CURVE = "curve.png"
 TENSORBOARD = "tensorboard"
-PRODUCTS = (CHECKPOINTS, AVERAGE, TENSORBOARD, METRICS, BEST, CURVE, LOG)
+# What shows that there were checkpoints goes before them, so that a removal cut short is no sign of lost ones.
+PRODUCTS = (BEST, METRICS, AVERAGE, CHECKPOINTS, TENSORBOARD, CURVE, LOG)
 FOLLOWING = ("model.vocab_size", "model.source_vocab_size")  # from the tokenizer, so no change of their own
 
 
@@ -103,6 +106,34 @@ def check_ahead(config: RunConfig, run: Path) -> None:
     check_text(config.data)
 
 
+def check_places(run: Path, *, fresh: bool) -> None:
+    """Refuse what stands where the run will write its files and is none. `fresh`: most of it is about to be removed.
+
+    Raises `InputError`.
+    """
+    for name in (CONFIG,) if fresh else (CONFIG, METRICS, BEST, LOG, CURVE):
+        if (run / name).exists() and not (run / name).is_file():
+            raise InputError(f"{run / name}: not a regular file, so the run cannot write it; remove it first")
+
+
+def refuse_lost(run: Path, save_every: int) -> None:
+    """Refuse to begin where the checkpoints of a trained run have gone: that must be the user's decision.
+
+    A run that was killed before its first checkpoint begins again. Raises `BundleError`.
+    """
+    reached = max((line["update"] for line in read_metrics(run / METRICS)), default=0)
+    signs = {
+        BEST: (run / BEST).exists(),
+        AVERAGE: is_bundle(run / AVERAGE),
+        METRICS: 0 < save_every < reached,
+    }
+    if found := [name for name, there in signs.items() if there]:
+        raise BundleError(
+            f"{run}: there is no checkpoint, but {' and '.join(found)} of a run that was trained; "
+            "bring its checkpoints back, train elsewhere (--out), or start again with --fresh"
+        )
+
+
 def run_compute(config: RunConfig, state: Mapping[str, Any] | None) -> Compute:
     """Device, precision and threads: for a resumed run the thread count that it began with, unless one is asked for.
 
@@ -124,10 +155,10 @@ def run_compute(config: RunConfig, state: Mapping[str, Any] | None) -> Compute:
 
 def write_config(run: Path, config: RunConfig) -> None:
     """Write `config` as the run's config.toml, unless it says so already."""
-    text = dump_toml(unstructure(config))
+    content = dump_toml(unstructure(config)).encode()
     where = run / CONFIG
-    if not where.exists() or where.read_text(encoding="utf-8") != text:
-        atomic_write(where, text)
+    if not where.exists() or where.read_bytes() != content:
+        atomic_write(where, content)
 
 
 def clear_run(run: Path) -> None:
@@ -169,7 +200,7 @@ def _of_checkpoint(config: RunConfig, checkpoint: Path, identity: Mapping[str, A
 def _of_origin(config: RunConfig, init: str) -> Parts:
     """Those of the bundle `init`, with this run's rates of dropout and sampling."""
     origin = resolve(init)
-    verify_manifest(origin)
+    verify_bundle(origin)
     info = read_info(origin)
     tokenizers = Tokenizers.load(origin / "tokenizer")
     _refuse_tokenizer(config, tokenizers, init)

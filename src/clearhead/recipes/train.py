@@ -30,9 +30,11 @@ from clearhead.recipes.run_setup import (
     TENSORBOARD,
     Parts,
     check_ahead,
+    check_places,
     choose_parts,
     clear_run,
     learn_parts,
+    refuse_lost,
     run_compute,
     write_config,
 )
@@ -87,7 +89,8 @@ def train(config: RunConfig, *, fresh: bool = False) -> TrainResult:
     limits, logging and retention (`ConfigError` lists every difference), and so must the text. A run that has
     reached its end says so and is left as it is. `fresh` removes what an earlier run left there, once all is ready.
     What can be known to fail fails before the text is read, and config.toml is there from then on.
-    Raises `InputError` when another process trains there, `TrainingError` when training cannot go on.
+    Raises `InputError` when another process trains there, `BundleError` when its checkpoints are gone or damaged,
+    `TrainingError` when training cannot go on.
     """
     pages = ask_for_huge_pages()  # first: PyTorch looks once, at its first tensor
     run = Path(config.out)
@@ -100,7 +103,10 @@ def train(config: RunConfig, *, fresh: bool = False) -> TrainResult:
             sweep_temporaries(directory)
         if fresh and config.init is not None and Path(config.init).resolve().is_relative_to(run.resolve()):
             raise ConfigError(f"init: {config.init} is inside {run}, which --fresh removes; train elsewhere (--out)")
+        check_places(run, fresh=fresh)
         checkpoint = None if fresh else newest_valid(run)
+        if checkpoint is None and not fresh:
+            refuse_lost(run, config.training.save_every)
         state = read_state(checkpoint) if checkpoint is not None else None
         parts = choose_parts(config, checkpoint, state)
         compute = run_compute(config, state)

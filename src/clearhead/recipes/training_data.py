@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -20,7 +21,10 @@ from clearhead.data.collate import Batch, collate
 from clearhead.data.config import CorpusConfig, DataConfig
 from clearhead.data.mixture import Mixture, weighted_pairs
 from clearhead.data.store import Store, build_store
+from clearhead.formats.corpus import open_corpus
 from clearhead.formats.lines import display_name, gives_itself_once
+from clearhead.formats.scanner import XML_LANGUAGE, Element
+from clearhead.formats.xml import open_xml
 from clearhead.text.tokenizer import Tokenizers
 from clearhead.training.progress import Drawn
 
@@ -35,6 +39,12 @@ __all__ = [
     "stream_seed",
     "tokenizer_text",
 ]
+
+_UNUSED = {
+    "empty": "without a translation",
+    "review": "in need of review",
+    "closed": "not to be translated, or without a source",
+}
 
 
 def store_directory(data: DataConfig, run: Path) -> Path:
@@ -69,10 +79,45 @@ def check_text(data: DataConfig) -> None:
                 )
         pairs = corpus.pairs(data.languages)
         if next(pairs, None) is None:
-            raise DataError(f"{key}: {corpus} is empty")
+            raise DataError(f"{key}: {_why_empty(corpus, data.languages)}")
         if corpus is data.dev:
             for _ in pairs:
                 pass
+
+
+def _why_empty(corpus: CorpusConfig, languages: tuple[str, str]) -> str:
+    """What a corpus without a pair holds instead: nothing, other languages, or entries that have no translation."""
+    opened = open_corpus(corpus.files(), languages) if corpus.file is not None else None
+    if opened and opened.format == "tmx":
+        there = _languages_in(opened.files[0])
+        known = {code.partition("-")[0] for code in there}
+        missing = [code for code in languages if code.partition("-")[0].lower() not in known]
+        if there and missing:
+            return (
+                f"{corpus} has no text in {' or '.join(missing)}; there are {', '.join(there)}: change data.languages "
+                "(--languages)"
+            )
+    states = Counter(entry.state for entry in opened.states()) if opened else Counter[str]()
+    if not states:
+        return f"{corpus} is empty"
+    found = ", ".join(f"{count:,} {_UNUSED.get(state, state)}" for state, count in states.items())
+    entries = f"{states.total():,} {'entry' if states.total() == 1 else 'entries'}"
+    return f"{corpus} has no translation from {languages[0]} into {languages[1]} to train on, only {entries}: {found}"
+
+
+def _languages_in(path: Path) -> list[str]:
+    """The languages of a TMX file."""
+    found: set[str] = set()
+
+    def watch(element: Element) -> bool:
+        if element.name == "tuv":
+            found.add((element.attributes.get(XML_LANGUAGE) or element.attributes.get("lang", "")).lower())
+        return False
+
+    with open_xml(path) as document:
+        for _ in document.records(watch):
+            pass
+    return sorted(found - {""})
 
 
 def tokenizer_text(data: DataConfig) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ SPACE_MARK = "\u2581"
 
 _BYTE_PIECES = 256
 _SPECIAL_PIECES = 4
+_LONGEST_SYMBOL = 512  # as long as the longest piece that may be learnt, which `text/modelfile.py` takes in any script
 _TAKEN = frozenset({"<pad>", "<unk>", "<s>", "</s>"} | {f"<0x{byte:02X}>" for byte in range(_BYTE_PIECES)})
 
 
@@ -78,6 +79,10 @@ class TokenizerConfig(Config):
 def _check_symbol(symbol: str) -> None:
     if not symbol:
         raise ValueError("symbols: an empty symbol; take it out")
+    if len(symbol) > _LONGEST_SYMBOL:
+        raise ValueError(
+            f"symbols: {symbol[:20]!r}… has {len(symbol):,} characters; at most {_LONGEST_SYMBOL} are taken"
+        )
     if symbol in _TAKEN:
         raise ValueError(f"symbols: {symbol!r} is the name of a reserved piece; choose another")
     if any(character in f"{SPACE_MARK}\u2585\0" or character.isspace() for character in symbol):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from clearhead.base.errors import BundleError
 
-__all__ = ["MAX_MODEL_BYTES", "check_model_bytes"]
+__all__ = ["MAX_MODEL_BYTES", "check_model_bytes", "model_kind"]
 
 MAX_MODEL_BYTES = 64 * 1024 * 1024
 _MAX_PIECE_BYTES = 4096  # 512 characters of 4 bytes, score and type with room to spare
@@ -17,6 +17,8 @@ _LENGTH_PREFIXED = 2
 # Field numbers of ModelProto (sentencepiece_model.proto).
 _PIECES, _TRAINER, _NORMALIZER, _SELF_TEST, _DENORMALIZER = 1, 2, 3, 4, 5
 _KNOWN = frozenset({_PIECES, _TRAINER, _NORMALIZER, _SELF_TEST, _DENORMALIZER})
+_KIND = 3  # TrainerSpec.model_type
+_KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _CHARACTER_MAP = 2  # NormalizerSpec.precompiled_charsmap
 _FIXED_SIZES = {1: 8, 5: 4}
 
@@ -46,6 +48,21 @@ def check_model_bytes(model: bytes, where: str) -> None:
         ) from None
     if pieces == 0:
         raise BundleError(f"{where}: holds no pieces; restore the file from its origin")
+
+
+def model_kind(model: bytes) -> str:
+    """How a model that passed `check_model_bytes` was learnt: "bpe", "unigram" (also when it does not say), …
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    kind = 1
+    for number, _, start, end in _fields(model, 0, len(model)):
+        if number == _TRAINER:
+            for inner, wire, value, after in _fields(model, start, end):
+                if inner == _KIND and wire == 0:
+                    kind, _ = _varint(model, value, after)
+    return _KINDS.get(kind, "unknown")
 
 
 def _check_identity(model: bytes, start: int, end: int) -> None:

@@ -23,7 +23,7 @@ from clearhead.base.seeds import python_rng
 from clearhead.config.strict import structure, suggestion, unstructure
 from clearhead.config.toml import dump_toml, load_toml
 from clearhead.text.config import SPACE_MARK, TokenizerConfig
-from clearhead.text.modelfile import check_model_bytes
+from clearhead.text.modelfile import check_model_bytes, model_kind
 from clearhead.text.sampling import BpeSampler, Sampler, UnigramSampler, words
 from clearhead.text.symbols import BOS, EOS, PAD, SPECIALS, UNK
 from clearhead.text.training import TokenizerReport, both_sides, choose_pairs, train_model
@@ -241,7 +241,7 @@ class Tokenizer:
         expected = [*config.symbols, *([f"<0x{byte:02X}>" for byte in range(256)] if config.byte_fallback else [])]
         fits = specials == SPECIALS and self.vocab_size == config.vocab_size and self._learnt_from < self.vocab_size
         if (
-            not fits
+            not (fits and model_kind(self.model) == config.kind)
             or self._pieces[len(SPECIALS) : self._learnt_from] != expected
             or processor.is_byte(self._learnt_from)
         ):

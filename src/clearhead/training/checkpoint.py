@@ -25,8 +25,9 @@ import torch
 
 from clearhead.base.errors import BundleError, ClearheadError, TrainingError
 from clearhead.base.log import logger
-from clearhead.bundle.bundle import EMA, WEIGHTS, Bundle, save_bundle, versions
-from clearhead.bundle.manifest import verify_manifest
+from clearhead.bundle.bundle import DESCRIPTION, EMA, TOKENIZER, WEIGHTS, Bundle, save_bundle, versions
+from clearhead.bundle.manifest import read_manifest, require_listed, verify_manifest
+from clearhead.bundle.regular import read_regular
 from clearhead.bundle.resolve import CHECKPOINTS, STEP, steps
 from clearhead.bundle.weights import expected, read_tensors, state_tensors, write_tensors
 from clearhead.training.optim import optimizer_tensors, restore_optimizer
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 FORMAT = 1
+LARGEST_STATE = 64 * 2**20  # bytes
 SMALL_FILES = 2**20  # bytes: tokenizer, state and description
 NEEDED = frozenset({"progress", "random", "handlers", "average_count", "threads", "precision", "device", "versions"})
 STATE = "training/state.json"
@@ -128,18 +130,26 @@ def capture_state(trainer: Trainer) -> dict[str, Any]:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """The state of a checkpoint whose manifest was verified. Raises `BundleError`."""
+    """The state of a checkpoint whose manifest was verified; that manifest must list all that a resume reads.
+
+    Raises `BundleError`.
+    """
     where = checkpoint / STATE
     try:
-        state = json.loads(where.read_text(encoding="utf-8"))
+        state = json.loads(read_regular(where, LARGEST_STATE))
     except FileNotFoundError:
         raise BundleError(f"{where}: missing; {checkpoint} is a bundle but not a checkpoint to go on from") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{where}: damaged ({error})") from None
+    except OSError as error:
+        raise BundleError(f"{where}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError):
+        raise BundleError(f"{where}: damaged (not a training state)") from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise BundleError(f"{where}: not a training state of format {FORMAT}")
     if missing := sorted(NEEDED - state.keys()):
         raise BundleError(f"{where}: damaged (it lacks {', '.join(missing)})")
+    averaged = (EMA,) if state["average_count"] else ()
+    needed = (DESCRIPTION, WEIGHTS, STATE, OPTIMIZER, *averaged)
+    require_listed(checkpoint, read_manifest(checkpoint), *needed, folder=TOKENIZER)
     return state
 
 

@@ -18,8 +18,9 @@ import torch
 from torch import nn
 
 from clearhead.base.errors import TrainingError
-from clearhead.base.files import atomic_write
+from clearhead.base.files import atomic_write, file_error
 from clearhead.base.log import logger
+from clearhead.bundle.regular import read_regular
 from clearhead.training.config import TrainingConfig
 from clearhead.training.progress import Outcome, Update, Validated
 from clearhead.training.trainer import Handler, Interrupted, Trainer
@@ -153,14 +154,21 @@ def _measurement(line: Mapping[str, Any]) -> tuple[int, frozenset[str]]:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a metrics file (a kill can cut the last one short); none if there is no file."""
-    if not path.exists():
+    """The whole lines of a metrics file (a kill can cut the last one short); none if there is no file.
+
+    Raises `file_error`'s where it cannot be read, or is no regular file.
+    """
+    try:
+        content = read_regular(path)
+    except FileNotFoundError:
         return []
+    except OSError as error:
+        raise file_error(path, "read", error) from None
     lines: list[dict[str, Any]] = []
-    for text in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+    for text in content.decode("utf-8", errors="replace").split("\n"):
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(line, dict) and isinstance(line.get("update"), int):
             lines.append(line)

@@ -11,7 +11,8 @@ from clearhead.base.errors import ClearheadError, TrainingError
 from clearhead.base.files import atomic_write, file_error, sweep_temporaries
 from clearhead.base.log import logger
 from clearhead.bundle.bundle import Bundle
-from clearhead.bundle.resolve import BEST, CHECKPOINTS, steps
+from clearhead.bundle.regular import read_regular
+from clearhead.bundle.resolve import BEST, CHECKPOINTS, LARGEST_NOTE, steps
 from clearhead.training.checkpoint import (
     checkpoint_bytes,
     checkpoint_path,
@@ -142,16 +143,23 @@ def note_best(run: Path, best: Best) -> None:
 def write_note(run: Path, update: int, path: str, best: Best) -> None:
     """Write best.json: that the bundle at `path` in `run` has the value of `best`, and after which update."""
     note = {"step": update, "path": path, "metric": best.metric, "value": best.value}
-    text = json.dumps(note, indent=1) + "\n"
-    where = run / BEST
-    if not where.exists() or where.read_text(encoding="utf-8") != text:
-        atomic_write(where, text)
+    content = (json.dumps(note, indent=1) + "\n").encode()
+    if _content(run / BEST) != content:
+        atomic_write(run / BEST, content)
+
+
+def _content(path: Path) -> bytes | None:
+    """What a note holds, be it text or not; None where it cannot be read."""
+    try:
+        return read_regular(path, LARGEST_NOTE)
+    except OSError:
+        return None
 
 
 def _noted(run: Path) -> int | None:
     """The update of the checkpoint that best.json names."""
     try:
-        note = json.loads((run / BEST).read_text(encoding="utf-8"))
+        note = json.loads(_content(run / BEST) or b"")
         return int(note["step"]) if str(note["path"]).startswith(CHECKPOINTS) else None
-    except (OSError, ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -125,6 +126,40 @@ def test_a_place_that_cannot_be_written_is_the_users_to_change(tmp_path: Path, t
     (tmp_path / "directory").mkdir()
     with pytest.raises(InputError, match=f"{target}: cannot be written: "):
         atomic_write(tmp_path / target, "x")
+
+
+def test_a_disk_that_takes_no_more_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
+    def fill(path: Path) -> None:
+        with atomic_stream(path) as stream, atomic_stream(tmp_path / "other") as other:
+            other.write(b"x")
+            for _ in range(1000):
+                stream.write(b"x" * 1000)
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(ClearheadError, match=r"big: cannot be written: File too large") as told:
+            fill(tmp_path / "big")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert told.value.exit_code == 1
+    assert names(tmp_path) == []
+    with pytest.raises(ClearheadError, match=r"/dev/full: cannot be written: No space left.*MiB free"):
+        fill(Path("/dev/full"))
+
+
+def test_a_pipe_whose_reader_has_gone_stays_a_broken_pipe(tmp_path: Path) -> None:
+    def write(path: str) -> None:
+        with atomic_stream(path) as stream:
+            os.close(end)
+            stream.write(b"x" * 100_000)
+
+    end, other = os.pipe()
+    try:
+        with pytest.raises(BrokenPipeError):
+            write(f"/dev/fd/{other}")
+    finally:
+        os.close(other)
 
 
 def test_a_failing_block_leaves_nothing(tmp_path: Path) -> None:
@@ -298,9 +333,9 @@ lock = DirectoryLock(sys.argv[1])
 lock.acquire()
 child = os.fork()
 if child == 0:
+    print(os.getpid(), flush=True)  # the child says it: only then has it let go of what it shares
     time.sleep(60)
     os._exit(0)
-print(child, flush=True)
 time.sleep(60)
 """
 

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clearhead.base.errors import BundleError, InputError
-from clearhead.bundle.bundle import Bundle, load_bundle, read_info, save_bundle
+from clearhead.bundle import manifest
+from clearhead.bundle.bundle import Bundle, load_bundle, load_tensors, read_info, save_bundle, verify_bundle
 from clearhead.bundle.manifest import MANIFEST, write_manifest
 from clearhead.nn.padding import Padded
 
@@ -186,3 +187,53 @@ def test_nothing_there(tmp_path: Path) -> None:
         load_bundle(tmp_path / "absent")
     with pytest.raises(BundleError, match="neither a bundle"):
         load_bundle(tmp_path)
+
+
+def unlist(bundle: Path, name: str) -> None:
+    """Take a file out of the manifest, in its canonical form with the right seal, and leave the file."""
+    files = json.loads((bundle / MANIFEST).read_text())["files"]
+    del files[name]
+    (bundle / MANIFEST).write_bytes(manifest._canonical(files))
+
+
+@pytest.mark.parametrize(
+    "name", ["bundle.toml", "weights.safetensors", "tokenizer/tokenizer.toml", "tokenizer/joint.model"]
+)
+def test_nothing_is_read_that_the_manifest_does_not_list(saved: Path, make: Make, name: str) -> None:
+    unlist(saved, name)
+    for use in (load_bundle, verify_bundle, lambda path: load_tensors(make().model, path)):
+        with pytest.raises(BundleError, match=f"does not list {name}"):
+            use(saved)
+
+
+def test_an_average_that_is_not_listed(make: Make, tmp_path: Path) -> None:
+    bundle = make(1)
+    save_bundle(tmp_path / "b", bundle, ema=dict(make(2).model.named_parameters()))
+    unlist(tmp_path / "b", "ema.safetensors")
+    with pytest.raises(BundleError, match="ema"):
+        load_bundle(tmp_path / "b")
+    with pytest.raises(BundleError, match=r"does not list ema\.safetensors"):
+        load_tensors(bundle.model, tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("line", "replaced"),
+    [
+        ("format = 1", "format = 1" + "0" * 4000),
+        ("format = 1", "format = 1" + "0" * 100_000),
+        ('    "de",', f'    "{"x" * 5000}",'),
+        ('weights = "raw"', f'weights = "{"x" * 5000}"'),
+        ("d_model = 8", f"{'x' * 5000} = 8"),
+        ('    "de",\n]', '    "de",\n]\n[training.x]\n[[training.x]]'),
+    ],
+    ids=["number", "endless number", "language", "weights", "key", "tables"],
+)
+def test_a_hostile_description_is_told_in_a_few_words(saved: Path, line: str, replaced: str) -> None:
+    text = (saved / "bundle.toml").read_text()
+    assert line in text
+    (saved / "bundle.toml").write_text(text.replace(line, replaced, 1))
+    rewrite(saved)
+    with pytest.raises(BundleError) as caught:
+        load_bundle(saved)
+    assert len(str(caught.value)) < 2100
+    assert "set_int_max" not in str(caught.value)

@@ -4,6 +4,7 @@ import json
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,3 +105,51 @@ def test_a_pipe_among_the_files_is_refused_and_not_waited_for(tmp_path: Path) ->
     os.mkfifo(tmp_path / "weights")
     with pytest.raises(BundleError, match="not a regular file"):
         verify_manifest(tmp_path)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "zero", "directory"])
+def test_a_manifest_that_is_no_file_is_refused_and_not_read(directory: Path, kind: str) -> None:
+    where = directory / MANIFEST
+    where.unlink()
+    if kind == "pipe":
+        os.mkfifo(where)
+    elif kind == "zero":
+        where.symlink_to("/dev/zero")
+    else:
+        where.mkdir()
+    with pytest.raises(BundleError, match=r"MANIFEST\.json: cannot be read"):
+        verify_manifest(directory)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("\ud800", {}),
+        ("a" * 5000, {}),
+        ("a.bin", {"size": 64.0}),
+        ("a.bin", {"size": True}),
+        ("a.bin", {"size": -1}),
+        ("a.bin", {"size": [64]}),
+        ("a.bin", {"sha256": 3}),
+        ("a.bin", {"sha256": "0" * 5000}),
+    ],
+    ids=lambda value: str(value)[:20].encode("ascii", "replace").decode(),
+)
+def test_a_sealed_manifest_of_what_no_bundle_has(directory: Path, name: str, change: dict[str, Any]) -> None:
+    """As an attacker would write it: in the canonical form, with the right seal."""
+    from clearhead.bundle import manifest
+
+    entry = json.loads((directory / MANIFEST).read_text())["files"]["a.bin"]
+    (directory / MANIFEST).write_bytes(manifest._canonical({name: entry | change}))
+    with pytest.raises(BundleError, match="damaged") as caught:
+        verify_manifest(directory)
+    told = str(caught.value)
+    told.encode()
+    assert len(told) < len(str(directory)) + 150
+
+
+def test_a_number_of_many_digits(directory: Path) -> None:
+    (directory / MANIFEST).write_text('{"files":{"a":{"size":' + "9" * 10_000 + ',"sha256":""}}}')
+    with pytest.raises(BundleError, match=r"damaged \(not a manifest\)$"):
+        verify_manifest(directory)

@@ -107,6 +107,9 @@ def test_evaluate_takes_a_bundle_or_a_file(bundle: str, tmp_path: Path) -> None:
     assert first.stdout == second.stdout
     assert "BLEU" in first.stdout
     assert "nrefs:1" in first.stdout
+    piped = run("evaluate", bundle, *paths, "--max-length", "5", "-o", "-")
+    assert piped.stdout == (tmp_path / "h").read_text(encoding="utf-8")  # without the scores
+    assert "BLEU" in piped.stderr
     table = json.loads(
         run("evaluate", str(tmp_path / "h"), "-r", str(tmp_path / "h"), "--languages", "de", "--json").stdout
     )

@@ -1,5 +1,6 @@
 """Reading, writing, merging and `--set`."""
 
+import time
 import tomllib
 from pathlib import Path
 
@@ -142,3 +143,27 @@ def test_a_setting_without_key_sign_or_value_is_refused(setting: str) -> None:
 def test_settings_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ConfigError, match="'a' a value that is no table"):
         apply_settings({}, ["a=1", "a.b=2"])
+
+
+def test_a_key_of_very_many_parts_is_refused_at_once(tmp_path: Path) -> None:
+    """tomllib takes the square of their number: 100,000 parts, within the size of a file, are several seconds."""
+    path = tmp_path / "deep.toml"
+    for text in ("x = 1\n[" + "a." * 100_000 + "a]\n", "x = 1\n" + "'a' . " * 50_000 + "a = 1\n"):
+        path.write_text(text)
+        begun = time.process_time()
+        with pytest.raises(ConfigError, match=r"deep.toml, line 2: a key of more than 64 parts"):
+            load_toml(path)
+        assert time.process_time() - begun < 1
+    path.write_text(
+        ".".join("a" * 60) + " = '" + "." * 200 + " e.g. a.b.c'\n# " + "...".join("word" for _ in range(90))
+    )
+    assert load_toml(path)
+
+
+def test_a_number_of_thousands_of_digits_is_refused_with_its_line(tmp_path: Path) -> None:
+    """Python's own ValueError for it would be a traceback."""
+    path = tmp_path / "huge.toml"
+    path.write_text("a = 1\nb = " + "9" * 5000 + "\n")
+    with pytest.raises(ConfigError, match=r"huge.toml, line 2: a number of thousands of digits"):
+        load_toml(path)
+    assert apply_settings({}, ["a=" + "9" * 5000]) == {"a": "9" * 5000}

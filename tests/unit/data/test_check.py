@@ -7,9 +7,15 @@ from collections import Counter, defaultdict
 import pytest
 
 from clearhead.base.errors import DataError, InputError
+from clearhead.data import filescan, sides
 from clearhead.data.check import check_files, check_pairs
 from clearhead.data.checktext import to_text
+from clearhead.data.entries import entries_to_check, held_out_texts
+from clearhead.data.filter import Sieve
+from clearhead.data.overlap import Overlap
+from clearhead.data.rules import PAIR_RULES
 from clearhead.data.split import normal_key
+from clearhead.formats.corpus import open_corpus
 
 ENGLISH = "the quick house which was there has often been with children and they should know nothing"
 GERMAN = "das schnelle Haus welches dort stand ist oft mit Kindern gewesen und sollte wissen nichts"
@@ -87,8 +93,8 @@ def test_held_out_text_is_found_exactly_and_nearly():
     held_out = {"test.en": ["Open the door", "Close the door 1!", "not there", "Status", "", "42"]}
     report = check_pairs(corpus, against=held_out)
     assert found(report)["held-out text in corpus"] == (1, [1])
-    assert found(report)["held-out text nearly in corpus"] == (1, [2, 3])
-    assert "of 5 different texts" in next(f.where for f in report.findings if f.level == "error")
+    assert found(report)["held-out text nearly in corpus"] == (2, [2, 3])  # pairs, as `filter` counts them
+    assert "1 of 5 different texts" in next(f.where for f in report.findings if f.level == "error")
     assert report.errors == 1
 
 
@@ -306,3 +312,87 @@ def test_memory_of_a_pair_does_not_depend_on_its_text():
 
     peak(10)
     assert (peak(9000) - peak(3000)) / 6000 < 150  # 28 bytes that stay, and arrays that sorting needs for a moment
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_check_counts_by_every_rule_what_filter_drops_by_it(tmp_path, seed):
+    rng = random.Random(seed)
+    english, german = ENGLISH.split(), GERMAN.split()
+    odd = [
+        "",
+        "Hi {name}",
+        "Hi {n}",
+        "Status",
+        "Привет, как у тебя дела?",
+        "KÃ¼che",
+        "a\x07",
+        "<b><i>x</b></i>",
+        "w " * 600,
+    ]
+    pairs = [(" ".join(rng.choices(english, k=8)), " ".join(rng.choices(german, k=8))) for _ in range(900)]
+    pairs += [(rng.choice(odd), rng.choice(odd)) for _ in range(300)]
+    pairs += [(s.upper() + "!", t) for s, t in pairs[:40]] + [(s, t[:9]) for s, t in pairs[40:60]] + pairs[60:70]
+    pairs += [(s, s + ".") for s, _ in pairs[70:80]] + [(t + ".", t) for _, t in pairs[80:90]]
+    pairs += [("<b><i>Good evening</i></b>", "<b><i>Guten Abend</b></i>")]
+    rng.shuffle(pairs)
+    given = files(tmp_path, *("".join(f"{pair[side]}\n" for pair in pairs).encode() for side in (0, 1)))
+    (tmp_path / "test.en").write_text("hello world\n" + "".join(f"{s}\n{s} 3\n" for s, _ in pairs[:200] if s))
+    (tmp_path / "test.de").write_text("".join(f"{t}\n" for _, t in pairs[200:300]))
+    seen = set()
+    for languages in (("en", "de"), ("en", "ru")):
+        for held_out in (tmp_path / "test.en", tmp_path / "test.de"):
+            report = check_files(given, against=[held_out], languages=languages)
+            corpus = open_corpus(given, languages)
+            overlaps = {"held out": Overlap.of(held_out_texts(held_out, languages))}
+            sieve = Sieve(
+                lambda corpus=corpus: entries_to_check(corpus), PAIR_RULES, languages=languages, overlaps=overlaps
+            )
+            list(sieve.sift())
+            assert {name: report.count(name) for name in PAIR_RULES} == sieve.report.counts
+            seen |= {name for name, count in sieve.report.counts.items() if count}
+    assert set(PAIR_RULES) - seen <= {"needs review", "other Chinese characters"}
+
+
+def test_a_held_out_pair_that_stands_there_nearly_is_told_beside_one_that_stands_there_exactly(tmp_path):
+    (tmp_path / "c.tsv").write_text("hello world\tx\nHello World!\ty\n")
+    (tmp_path / "test.en").write_text("hello world\n")
+    report = check_files([tmp_path / "c.tsv"], against=[tmp_path / "test.en"])
+    assert found(report)["held-out text in corpus"] == (1, [1])
+    assert found(report)["held-out text nearly in corpus"] == (1, [2])
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("test.en", b"one\nt\xffwo\n", r"test\.en, line 2: byte 0xff"),
+        ("test.en", "one\n".encode("utf-16"), r"test\.en, line 1: the file is UTF-16"),
+        ("test.en.gz", b"one\n", r"test\.en\.gz"),
+        ("test.en.gz", gzip.compress(b"one\n" * 9999)[:-20], r"test\.en\.gz"),
+        ("test.en.xz", b"one\n", r"test\.en\.xz"),
+        ("test.en.zst", b"one\n", r"test\.en\.zst"),
+        ("test.tsv", b"one\teins\nt\xffwo\tzwei\n", r"test\.tsv, line 2"),
+    ],
+)
+def test_a_held_out_file_that_cannot_be_read_is_an_error_and_no_clean_bill(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(DataError, match=message):
+        check_files(files(tmp_path, b"one\n", b"eins\n"), against=[tmp_path / name])
+
+
+def test_a_line_that_training_refuses_for_its_length_ends_the_check_as_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(filescan, "LONGEST_LINE", 1000)
+    report = check_files(files(tmp_path, b"one\n" + b"x" * 5000 + b"\nthree\n", b"eins\nzwei\ndrei\n"))
+    assert found(report)["endless line"] == (1, [2])
+    assert report.errors == 1  # nothing is said about the number of lines, which is not known
+    assert report.pairs == 1
+    exact = files(tmp_path, b"x" * 999 + b"\ntwo\n", b"eins\nzwei\n")
+    assert "endless line" not in found(check_files(exact))
+
+
+def test_the_languages_of_a_huge_line_are_told_in_little_memory():
+    model = sides.SideModel()
+    tracemalloc.start()
+    model.learn(["the quick house " * 200_000], ["x"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 << 20  # 3,200,000 characters; some 50 bytes of each otherwise

@@ -112,3 +112,15 @@ def test_time_grows_with_the_text(unit):
         return best
 
     assert seconds(100_000) <= 3 * seconds(50_000) + 0.02
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("a<br>b", "a<br/>b"), ("a<br/>b", "a<BR />b"), ('<img src="a">', '<img src="b"/>')]
+)
+def test_a_void_tag_is_the_same_in_either_spelling(source, target):
+    assert list(PairRules().broken(source, target + "c")) == []
+    assert list(PairRules().broken(source, target + "<x/>")) == ["placeholders differ"]
+
+
+def test_other_tags_differ_by_how_they_end():
+    assert list(PairRules().broken("<x>a", "<x/>b")) == ["placeholders differ"]

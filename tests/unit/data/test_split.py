@@ -2,6 +2,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 import unicodedata
 
 import pytest
@@ -167,3 +168,35 @@ def test_a_corpus_that_changes_between_the_readings_is_noticed():
         list(plan.route(corpus(49)))
     with pytest.raises(DataError, match="grew"):
         list(plan.route(corpus(51)))
+
+
+def test_marks_without_end_take_no_time_without_end() -> None:
+    """Normalising alone takes the square of the number of marks: some 10 s for this, and minutes for twice of it."""
+    for unit in ("\u0301\u0323", "\u03017\u0323."):  # the second are brought together when digits go
+        begun = time.process_time()
+        normal_key("a" + unit * 50_000)
+        assert time.process_time() - begun < 2
+    # Up to thirty marks are kept, in whatever order they stand.
+    many = ["\u0301", "\u0323"] * 15
+    assert normal_key("a" + "".join(many)) == normal_key("a" + "".join(sorted(many))) != normal_key("a")
+    assert normal_key("a" + "\u0301" * 29) != normal_key("a" + "\u0301" * 30) == normal_key("a" + "\u0301" * 31)
+
+
+def test_every_character_that_becomes_marks_is_bounded_like_a_mark() -> None:
+    """The signs whose own class is 0, or that turn into marks only in NFKC, doubled: U+0F73, U+FF9E and their like."""
+
+    def seconds(text: str) -> float:
+        begun = time.process_time()
+        normal_key(text)
+        return time.process_time() - begun
+
+    turned = [
+        c
+        for c in map(chr, range(0x80, 0x110000))
+        if not unicodedata.combining(c) and unicodedata.combining(unicodedata.normalize("NFKD", c)[0])
+    ]
+    assert {"\u0f73", "\u0f75", "\u0f81", "\uff9e", "\uff9f"} <= set(turned)
+    seconds("a\u0316")  # what is made once
+    for unit in ["\u0f75\u0f73", "\u0316\uff9e", *(f"\u0f74{c}\u0316" for c in turned)]:
+        short, long = ("a" + unit * count for count in (10_000, 20_000))
+        assert seconds(long) < 3 * seconds(short) + 0.1, unit.encode("unicode_escape")

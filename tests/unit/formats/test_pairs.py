@@ -1,6 +1,8 @@
 """Pairs stay pairs: nothing shifts, and what cannot be paired is refused with numbers."""
 
 import io
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -79,3 +81,29 @@ def test_a_line_without_a_tab_is_refused_with_its_number(tmp_path: Path, bad: st
         list(read_tsv(path))
     with pytest.raises(DataError, match="line 1: 2 columns where 3 are needed"):
         list(read_tsv(path, (1, 3)))
+
+
+def test_one_pipe_for_both_sides_is_refused(tmp_path: Path) -> None:
+    """Its lines would be dealt out by turns, or by blocks, and belong to nothing."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "other")
+    for source, target in (("pipe", "pipe"), ("pipe", "link")):
+        with pytest.raises(InputError, match="one and the same stream"):
+            read_pairs(tmp_path / source, tmp_path / target)
+    read_pairs(tmp_path / "pipe", tmp_path / "other")  # two pipes are two streams
+    same = file(tmp_path / "s", "a\n")
+    assert list(read_pairs(same, same)) == [("a", "a")]
+
+
+@pytest.mark.parametrize("names", [("-", "/dev/stdin"), ("/dev/stdin", "-"), ("/dev/stdin", "/dev/stdin")])
+def test_standard_input_by_another_name_is_still_one(names: tuple[str, str]) -> None:
+    program = "import sys; from clearhead.formats.pairs import read_pairs; print(list(read_pairs(*sys.argv[1:])))"
+    run = subprocess.run([sys.executable, "-c", program, *names], input="a\nb\n", capture_output=True, text=True)
+    assert "one and the same stream" in run.stderr
+    assert not run.stdout
+
+
+def test_one_column_cannot_be_both_sides(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot both be column 2"):
+        read_tsv(file(tmp_path / "c.tsv", "a\tb\n"), (2, 2))

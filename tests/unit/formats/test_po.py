@@ -498,8 +498,8 @@ def test_no_crafted_line_is_quadratic(tmp_path: Path, content: str) -> None:
 
 
 def test_an_entry_without_an_end_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.po.gz"
-    path.write_bytes(gzip.compress((b"#" * 999 + b"\n") * 20_000))
+    path = tmp_path / "bomb.po"  # as an archive it would be refused for its size already
+    path.write_bytes((b"#" * 999 + b"\n") * 20_000)
     tracemalloc.start()
     try:
         with pytest.raises(DataError, match="an entry of more than 8 MiB"):

@@ -293,3 +293,13 @@ def test_a_character_that_xml_cannot_hold_is_refused_and_nothing_left(tmp_path: 
     ):
         write("a\0", "b")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_language_that_is_not_there_is_warned_of_where_pairs_are_wanted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "clearhead"):
+        read(tmp_path, MEMORY, ("en", "es"))  # to be filled in: nothing is wrong with that
+        assert not caplog.text
+        read(tmp_path, MEMORY, ("en", "es"), codes="none")
+        assert "no entry has the language 'es'; there are de, en, fr" in caplog.text

@@ -471,6 +471,15 @@ def test_a_unit_beyond_all_measure_is_refused(tmp_path: Path) -> None:
         read(tmp_path, NEW % f"<unit id='1'><segment><source>{'<x/>' * 100_001}</source></segment></unit>")
 
 
+def test_each_segment_of_a_unit_has_a_name_of_its_own(tmp_path: Path) -> None:
+    bare, named = "<segment><source>a</source></segment>", '<segment id="s"><source>a</source></segment>'
+    unit = f'<unit id="u">{bare * 2}{named}</unit><unit id="v">{bare}</unit><unit>{bare}</unit>'
+    assert [slot.where for slot in slots(read(tmp_path, NEW % unit))] == [
+        "unit 'u' (line 5)", "segment 2 of unit 'u' (line 5)", "segment 's' of unit 'u' (line 5)",
+        "unit 'v' (line 5)", "line 5",
+    ]  # fmt: skip
+
+
 # ------------------------------------------------------------------------------------------------------- writing
 
 PAIRS = [

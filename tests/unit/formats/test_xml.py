@@ -250,6 +250,27 @@ def test_a_stream_that_gives_itself_once_is_checked_and_then_read(tmp_path: Path
     assert b"DataError: standard input, line 1: no well-formed XML" in done.stderr
 
 
+@pytest.mark.parametrize("values", ["b", "b>", "<!-- b"])
+def test_a_tag_of_very_many_attributes_is_refused_before_they_are_kept(tmp_path: Path, values: str) -> None:
+    """lxml would hold some thirty times its size until it has the whole of it."""
+    code = (
+        "import sys; from clearhead.base.errors import DataError; from clearhead.formats.xml import check_xml\n"
+        "def peak(): return int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]) >> 10\n"
+        "check_xml(sys.argv[1]); before = peak()\n"
+        "try: check_xml(sys.argv[2])\n"
+        "except DataError as error: print(error, peak() - before)"
+    )
+    sound, attack = tmp_path / "sound.tmx", tmp_path / "a.tmx"
+    most = "".join(f" a{n}='{values.replace('<', '')}'" for n in range(40_000))  # 600 kB
+    sound.write_text(f"<tmx>\n<a{most}>{'text ' * 700_000}</a><b/>{'text ' * 700_000}</tmx>")
+    attack.write_text("<tmx>\n\n<a" + "".join(f" a{n}='{values}'" for n in range(1_000_000)) + "/></tmx>")
+    done = subprocess.run([sys.executable, "-c", code, str(sound), str(attack)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    message, grown = done.stdout.rsplit(maxsplit=1)
+    assert message.startswith(f"{attack}, line ")
+    assert int(grown) < 100
+
+
 def test_archives_are_read_and_bombs_in_them_refused(tmp_path: Path) -> None:
     good = tmp_path / "a.tmx.gz"
     good.write_bytes(gzip.compress(document(text="a")))

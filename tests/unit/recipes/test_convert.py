@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -143,6 +145,13 @@ def test_options_for_names_that_do_not_tell_and_for_columns_and_fields(tmp_path:
         (["--columns", "1"], "--columns takes two numbers"),
         (["--columns", "a,b"], "--columns takes two numbers"),
         (["--columns", "0,1"], "counted from 1"),
+        (["--columns", "1,1"], "cannot both be column 1"),
+        (["--columns", f"1,{'9' * 5000}"], "so many columns"),
+        (["--fields", "a, b"], "--fields means nothing where tsv is read and tsv written"),
+        (["--fuzzy", "keep"], "--fuzzy means nothing"),
+        (["--from", "jsonl", "--columns", "1,2"], "--columns means nothing where jsonl"),
+        (["--from", "tmx", "--languages", "en-en"], "both 'en'"),
+        (["--to", "tmx", "--languages", "en-en"], "both 'en'"),
         (["--fields", "a"], "--fields takes two names"),
         (["--to", "po"], "which languages"),
         (["--to", "plain"], "the second is missing"),
@@ -195,3 +204,47 @@ def test_split_takes_any_format(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
         parts = [(tmp_path / f"split-{kind}" / f"{part}.de").read_text() for part in ("train", "dev", "test")]
         assert [part.count("\n") for part in parts] == [17, 1, 2]
+
+
+def test_a_character_that_xml_cannot_hold_is_told_by_the_line_that_is_read(tmp_path: Path) -> None:
+    (tmp_path / "c.tsv").write_text("a\tb\n\t\nbell\x07\tb\n")
+    for name in ("o.tmx", "o.xlf"):
+        result = call(tmp_path / "c.tsv", "--out", tmp_path / name, "--languages", "en-de")
+        assert f"{tmp_path / 'c.tsv'}, line 3: " in str(result.exception)  # though it is the second that is written
+        assert "data filter --only control-character" in str(result.exception)
+
+
+def test_fields_may_have_a_space_after_the_comma(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text('{"en": "a", "de": "b"}\n')
+    result = call(tmp_path / "c.jsonl", "--out", tmp_path / "o.tsv", "--fields", "en, de")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "o.tsv").read_text() == "a\tb\n"
+
+
+def test_nothing_written_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "c.tsv").write_text("a\t\n")
+    assert call(tmp_path / "c.tsv", "--out", tmp_path / "o.jsonl").exit_code == 0
+    assert f"{tmp_path / 'c.tsv'}: no pair was written" in caplog.text
+
+
+@pytest.mark.parametrize("redirect", ["| cat", "> piped; cat piped"])
+def test_standard_output_by_another_name_gets_the_pairs_and_no_report(tmp_path: Path, redirect: str) -> None:
+    (tmp_path / "c.tsv").write_text("a\tb\n")
+    program = f"{sys.executable} -c 'from clearhead.cli.main import main; main()' data convert c.tsv --to jsonl"
+    run = subprocess.run(
+        f"{program} --out /dev/stdout {redirect}", shell=True, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.stdout == '{"source": "a", "target": "b"}\n'
+    assert run.stderr == "1 of 1 entries written\n"
+
+
+@pytest.mark.parametrize("names", ["- /dev/stdout", "/dev/stdout -", "/dev/stdout /dev/fd/1"])
+def test_both_sides_never_go_into_one_stream(tmp_path: Path, names: str) -> None:
+    (tmp_path / "c.tsv").write_text("a\tb\n")
+    first, second = names.split()
+    program = f"{sys.executable} -c 'from clearhead.cli.main import main; main()' data convert c.tsv"
+    run = subprocess.run(
+        f"{program} --out {first} --out {second} | cat", shell=True, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.stdout == ""
+    assert "cannot be the same file" in run.stderr

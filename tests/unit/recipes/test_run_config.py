@@ -281,3 +281,31 @@ def test_every_shipped_recipe_is_valid(recipe: Path) -> None:
 def test_there_are_recipes() -> None:
     assert RECIPES.is_dir()
     assert list(RECIPES.glob("*.toml"))
+
+
+def test_a_model_without_preset_is_told_both_ways_to_name_one() -> None:
+    with pytest.raises(ConfigError, match=r'model\.preset .*, or model\.kind = "transformer"'):
+        compose({**TABLE, "model": {"width": 64}})
+
+
+def test_a_tag_without_end_is_refused_by_its_key_before_anything_is_learnt() -> None:
+    train = TABLE["data"]["train"]
+    config = compose({**TABLE, "data": {**TABLE["data"], "train": {**train, "tag": "<" + "x" * 63}}})
+    assert config.data.tags == ("<" + "x" * 63,)
+    with pytest.raises(ConfigError, match=r"data\.train\.tag: 5,000 characters; a tag has at most 64"):
+        compose({**TABLE, "data": {**TABLE["data"], "train": {**train, "tag": "x" * 5000}}})
+    with pytest.raises(ConfigError, match=r"5,000 characters"):
+        compose({**TABLE, "tokenizer": {"symbols": ["x" * 5000]}})
+
+
+def test_corpora_that_a_flag_replaces_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    corpora = [TABLE["data"]["train"], {"tsv": "b.tsv"}]
+    table = {**TABLE, "data": {**TABLE["data"], "train": corpora}}
+    assert compose(table, {"data": {"train": {"tsv": "t.tsv"}}}, where="r.toml").data.corpora[0].tsv == "t.tsv"
+    assert [record.getMessage() for record in caplog.records] == [
+        "r.toml: its 2 corpora in data.train are all replaced by the one given outside"
+    ]
+    caplog.clear()
+    compose(table)
+    compose(TABLE, {"data": {"train": {"tsv": "t.tsv"}}})
+    assert not caplog.records

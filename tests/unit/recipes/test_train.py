@@ -3,7 +3,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 from clearhead.base.errors import BundleError, ClearheadError, ConfigError, InputError, TrainingError
+from clearhead.bundle import manifest
 from clearhead.bundle.bundle import load_bundle
 from clearhead.bundle.resolve import resolve, steps
 from clearhead.config.strict import structure
@@ -340,3 +343,60 @@ def test_no_dev_but_metric_needs_it(corpus: Path, tmp_path: Path) -> None:
     del base["data"]["dev"]
     with pytest.raises(ConfigError, match=r"training.patience needs a development set .*--dev-source"):
         compose(base)
+
+
+@pytest.mark.parametrize("lost", ["best.json", "average", "metrics.jsonl"])
+def test_a_run_whose_checkpoints_are_gone_is_not_begun_again_in_silence(run: Run, tmp_path: Path, lost: str) -> None:
+    """Each of the signs that it was trained is enough."""
+    run(average_last=2)
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    (tmp_path / "run" / "checkpoints").mkdir()
+    for name in {"best.json", "metrics.jsonl", "average"} - {lost}:
+        path = tmp_path / "run" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    before = contents(tmp_path / "run")
+    with pytest.raises(BundleError, match=f"no checkpoint, but {lost} .*--fresh"):
+        run(average_last=2)
+    assert {**contents(tmp_path / "run"), "LOCK": ""} == {**before, "LOCK": ""}
+    assert run(average_last=2, fresh=True).update == 4
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"update": 1}\n{"update": 2}\n')
+    assert run().update == 4
+
+
+@pytest.mark.parametrize("name", ["best.json", "config.toml", "metrics.jsonl"])
+def test_damaged_notes_do_not_keep_a_run_from_going_on(run: Run, tmp_path: Path, name: str) -> None:
+    run()
+    sound = (tmp_path / "run" / name).read_bytes()
+    (tmp_path / "run" / name).write_bytes(b"\xff\xfe" + sound[: len(sound) // 2])
+    assert run().already_finished
+    result = run(updates=6)
+    assert result.update == 6
+    assert b"\xff" not in (tmp_path / "run" / name).read_bytes()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", ["train.log", "metrics.jsonl", "best.json", "config.toml", "curve.png"])
+@pytest.mark.parametrize("kind", ["directory", "pipe"])
+def test_what_is_no_file_is_found_before_the_long_work(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    monkeypatch.setattr("clearhead.recipes.train.learn_parts", lambda config: pytest.fail("the tokenizer was learnt"))
+    (tmp_path / "run").mkdir()
+    (os.mkfifo if kind == "pipe" else os.mkdir)(tmp_path / "run" / name)
+    with pytest.raises(InputError, match=f"{name}: not a regular file"):
+        run()
+
+
+def test_nothing_of_a_checkpoint_is_read_that_its_manifest_does_not_list(run: Run, tmp_path: Path) -> None:
+    run(ema=0.9)
+    newest = tmp_path / "run" / "checkpoints" / "step-00000004"
+    files = json.loads((newest / "MANIFEST.json").read_text())["files"]
+    for name in files:
+        rest = {key: value for key, value in files.items() if key != name}
+        (newest / "MANIFEST.json").write_bytes(manifest._canonical(rest))
+        with pytest.raises(BundleError, match=f"does not list {name}"):
+            run(ema=0.9, updates=6)

@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.base.errors import ConfigError, InputError
+from clearhead.base.errors import ConfigError, DataError, InputError
 from clearhead.bundle.bundle import read_info
 from clearhead.bundle.resolve import resolve
+from clearhead.config.strict import structure
 from clearhead.config.toml import load_toml
 from clearhead.data.batches import BatchPlan, Cursor
+from clearhead.data.config import DataConfig
 from clearhead.data.store import store_key
 from clearhead.models import build, presets
 from clearhead.nn.padding import Padded
 from clearhead.recipes.run_config import RunConfig, begun_with, compose
 from clearhead.recipes.train import train
-from clearhead.recipes.training_data import TrainingStream, open_stores, tokenizer_text
+from clearhead.recipes.training_data import TrainingStream, check_text, open_stores, tokenizer_text
 from clearhead.recipes.translator import Translator
 from clearhead.text.symbols import EOS
 from clearhead.text.tokenizer import Tokenizers
@@ -225,3 +227,38 @@ def test_one_corpus_shown_once_has_the_batches_of_its_store(
     for each, (indices, after) in zip(drawn(of, tokenizers, tmp_path, count=60), plan, strict=True):
         assert (each.pairs, each.cursor) == (indices.tolist(), after)
     assert after.epoch >= 2
+
+
+TMX = """<tmx version="1.4"><header srclang="en"/><body>
+<tu><tuv xml:lang="en-GB"><seg>Open</seg></tuv><tuv xml:lang="de"><seg>Öffnen</seg></tuv></tu>
+<tu><tuv xml:lang="en-GB"><seg>Save</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "languages", "message"),
+    [
+        (
+            "t.tmx",
+            TMX,
+            ["en", "fr"],
+            r"data\.train: .*t\.tmx has no text in fr; there are de, en-gb: change data\.lang",
+        ),
+        ("t.tmx", TMX, ["nl", "fr"], r"has no text in nl or fr; there are de, en-gb"),
+        (
+            "t.tmx",
+            TMX.replace("Öffnen", ""),
+            ["en", "de"],
+            r"no translation from en into de .* only 2 entries: 2 without",
+        ),
+        ("t.jsonl", "", ["en", "de"], r"t\.jsonl is empty"),
+        ("t.po", 'msgid "a"\nmsgstr ""\n', ["en", "de"], r"only 1 entry: 1 without a translation"),
+    ],
+)
+def test_a_file_without_a_pair_is_told_by_what_it_holds(tmp_path, caplog, name, text, languages, message):
+    (tmp_path / name).write_text(text)
+    data = structure(DataConfig, {"languages": languages, "train": {"file": str(tmp_path / name)}})
+    with pytest.raises(DataError, match=message):
+        check_text(data)
+    assert len(caplog.records) <= 1

@@ -10,7 +10,7 @@ import pytest
 import sentencepiece
 
 from clearhead.base.errors import BundleError
-from clearhead.text.modelfile import MAX_MODEL_BYTES, check_model_bytes
+from clearhead.text.modelfile import MAX_MODEL_BYTES, check_model_bytes, model_kind
 from clearhead.text.tokenizer import Tokenizer, Tokenizers
 from tests.unit.text.conftest import Pair
 
@@ -28,6 +28,25 @@ def field(number: int, content: bytes) -> bytes:
 def test_a_sound_model_passes(trained: dict[str, Tokenizers]) -> None:
     for tokenizers in trained.values():
         check_model_bytes(tokenizers.source.model, "x")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "word"])
+def test_the_kind_of_a_model(kind: str) -> None:
+    writer = io.BytesIO()
+    text = iter(["the red door", "a green window", "the blue lamp"] * 20)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=text, model_writer=writer, model_type=kind, vocab_size=25, hard_vocab_limit=False,
+        minloglevel=3,
+    )  # fmt: skip
+    assert model_kind(writer.getvalue()) == kind
+
+
+def test_a_kind_that_is_not_that_of_the_model_is_refused(trained: dict[str, Tokenizers]) -> None:
+    for tokenizers in trained.values():
+        config = tokenizers.source.config
+        other = config.model_copy(update={"kind": "unigram" if config.kind == "bpe" else "bpe"})
+        with pytest.raises(BundleError, match=r"not the one that its tokenizer\.toml describes"):
+            Tokenizer(tokenizers.source.model, other)
 
 
 @pytest.mark.parametrize(
