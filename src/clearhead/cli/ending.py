@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["Ended", "end_at_once", "unwinding_on_signals"]
 
-AGAIN = 0.02  # seconds until it is looked again whether the import is done
+AGAIN = 0.005  # seconds until it is looked again whether the import is done
 USUAL: dict[signal.Signals, Any] = {
     signal.SIGTERM: signal.SIG_DFL,
     signal.SIGHUP: signal.SIG_DFL,

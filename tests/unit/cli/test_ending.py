@@ -5,11 +5,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from clearhead.cli.ending import Ended, unwinding_on_signals
+from tests.unit.recipes.tiny import save_tiny
 
 # A signal at the moment that numpy, which torch's own start-up wants, is half there: torch swallows what is raised.
 DURING_IMPORT = """
@@ -33,17 +33,18 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("module", ["numpy.lib._arrayterator_impl", "torch._tensor", "clearhead.recipes.translator"])
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_tiny(tmp_path_factory.mktemp("bundles") / "tiny"))
+
+
+@pytest.mark.parametrize("module", ["numpy.lib._arrayterator_impl", "clearhead.recipes.translator"])
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
-def test_a_signal_during_an_import_is_not_lost(module: str, name: str, code: int, tmp_path: Path) -> None:
-    program = [
-        sys.executable,
-        "-c",
-        DURING_IMPORT.format(module=module, name=name),
-        "translate",
-        str(tmp_path / "none"),
-    ]
-    done = subprocess.run(program, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+def test_a_signal_during_an_import_is_not_lost(bundle: str, module: str, name: str, code: int) -> None:
+    """It ends the command soon, not after its work."""
+    program = [sys.executable, "-c", DURING_IMPORT.format(module=module, name=name)]
+    command = [*program, "--quiet", "translate", bundle, "--max-length", "50"]
+    done = subprocess.run(command, capture_output=True, text=True, input="the cat\n" * 200)
     assert done.returncode == code, done.stderr
     assert done.stderr in ("error: ended by SIGTERM\n", "error: interrupted\n")
     assert done.stdout == ""
