@@ -1,4 +1,5 @@
-# make demo    a translator from nothing: environment, corpus, training, scores, translations (PAIR=en-de or en-zh)
+# make demo    a translator from nothing: environment, corpus, training, scores, translations (PAIR=en-de or en-zh;
+#              THREADS=1 if others work on the machine: two threads then wait for each other)
 # make test    environment, lint, types, floors and every test
 # The other targets: lint, format, lock, bench, clean. Variables: PYTHON (interpreter to build .venv on), TORCH (which
 # build of torch: "torch==2.13.0 --index-url URL", with the URL that pytorch.org gives for your machine).
@@ -6,6 +7,7 @@
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 PAIR ?= en-de
+THREADS ?= 0
 export PYTHON TORCH
 
 BIN := .venv/bin
@@ -15,7 +17,7 @@ TESTS := $(wildcard src/clearhead $(addprefix tests/,unit laws golden docs shape
 .PHONY: demo test lint format lock bench clean
 
 demo: .venv/runtime.stamp
-	$(BIN)/python -m clearhead.recipes.demo --pair $(PAIR)
+	$(BIN)/python -m clearhead.recipes.demo --pair $(PAIR) --threads $(THREADS)
 
 # pytest comes last, so that its summary closes the output.
 test: lint

@@ -59,7 +59,7 @@ def test_a_tag_says_which_of_two_tasks(tmp_path: Path) -> None:
     by_option = clearhead("translate", tmp_path / "run", tmp_path / "held-out.txt", "--tag", "<reverse>", "--beam", "1")
     by_name = translator.tagged("<reverse>").translate(held_out, beam=1)
     assert by_option.lines == [each.text for each in by_name]
-    assert "trained with tags: <copy>, <reverse>" in by_option.log
+    assert "trained with tags: <copy>, <reverse>; --tag chooses one" in by_option.log
     unknown = clearhead("translate", tmp_path / "run", tmp_path / "held-out.txt", "--tag", "<revers>", code=2)
     assert "<reverse>" in unknown.log
     heavier = RECIPE.format(where=tmp_path).replace('tag = "<copy>"', 'tag = "<copy>"\nweight = 2.0')

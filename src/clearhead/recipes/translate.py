@@ -49,7 +49,7 @@ def load(
     for other in bundles[1:]:
         _check_ensemble(first, other)
     if tags := first.training.get("tags"):
-        logger.info("%s was trained with tags: %s", first.path, ", ".join(map(str, tags)))
+        logger.info("%s was trained with tags: %s; --tag chooses one", first.path, ", ".join(map(str, tags)))
     model = first.model if len(bundles) == 1 else ensemble([each.model for each in bundles])
     return Translator(model, first.tokenizers, first.languages)
 
@@ -70,7 +70,12 @@ def header(translator: Translator, config: DecodingConfig, name: str) -> str:
     """What is about to run, in one line: model, languages, device, search, formula of the score, length limit."""
     millions = count_parameters(translator.model) / 1e6
     if config.sampling is not None:
-        method = f"sampling, temperature {config.sampling.temperature:g}, seed {config.seed}"
+        drawn = config.sampling
+        method = f"sampling, temperature {drawn.temperature:g}"
+        method += "".join(
+            f", {name} {value:g}" for name, value in (("top-k", drawn.top_k), ("top-p", drawn.top_p)) if value
+        )
+        method += f", seed {config.seed}"
     else:
         method = f"beam {config.beam}" if config.beam > 1 else "greedy"
     config = translator.within_positions(config)

@@ -158,7 +158,7 @@ def _explained(config: TokenizerConfig, message: str) -> ConfigError | DataError
     if found := _TOO_HIGH.search(message):
         return ConfigError(
             f"vocab_size {config.vocab_size} is too large for this text: it allows at most {found[1]}; "
-            f"set the tokenizer's vocab_size to {found[1]} or less, or give it more text"
+            f"set tokenizer.vocab_size to {found[1]} or less (--set tokenizer.vocab_size={found[1]}), or give more text"
         )
     if found := _TOO_LOW.search(message):
         return ConfigError(
