@@ -1,4 +1,4 @@
-"""Long lines of one kind, a quarter and the whole of a size: what doubles the text may not quadruple the time.
+"""Long lines of one kind, at several sizes: what doubles the text may not quadruple the time.
 
 Texts: one word, combining marks, braces, signs that begin a placeholder, tags, entities, tabs, spaces, digits, and
 their like, up to 1 MB. Work: everything that sees a line of somebody else's file. The control, NFC as Python has it
@@ -34,8 +34,8 @@ from clearhead.text.placeholders import find_placeholders
 from tests.unit.recipes.tiny import tiny_tokenizers
 
 MOST = 2.5  # times the seconds for twice the text
-ENOUGH = 0.05  # seconds, below which a ratio says nothing
-SLOWEST = 20.0  # seconds for the whole text
+ENOUGH = 0.2  # seconds, below which a ratio says nothing
+SLOWEST = 60.0  # seconds for the whole text, of which some become eighteen times as long in NFKC
 Work = Callable[[str], Any]
 
 UNITS = {
@@ -82,20 +82,25 @@ def run(count: int, seed: int, folder: Path) -> Result:
 def _ratio(work: Work, text: str) -> tuple[float, float]:
     """How many times as long twice the text takes, and the seconds for the whole; 0 where it takes hardly any time.
 
-    It is the root of the seconds for the whole over those for a quarter: one doubling by itself is in the noise.
-    Other processes only make a measurement longer, so a high ratio is measured again, and the least of each taken.
+    The whole is compared with its half and, by the root, with its quarter, and the smaller one counts: where memory no
+    longer fits a cache, time makes a step, but only at one of the two. Other processes only make a measurement longer,
+    so a high ratio is measured again, and the least of each taken.
     """
-    quarter = text[: len(text) // 4]
     whole = _seconds(work, text)
     if whole < ENOUGH:
         return 0.0, whole
-    shorter = _seconds(work, quarter)
+    quarter, half = _seconds(work, text[: len(text) // 4]), _seconds(work, text[: len(text) // 2])
     for _ in range(6):
-        if whole <= MOST**2 * shorter or whole > SLOWEST:
+        if _growth(quarter, half, whole) <= MOST or whole > SLOWEST:
             break
-        shorter = min(shorter, _seconds(work, quarter))
+        quarter = min(quarter, _seconds(work, text[: len(text) // 4]))
+        half = min(half, _seconds(work, text[: len(text) // 2]))
         whole = min(whole, _seconds(work, text))
-    return math.sqrt(whole / max(shorter, 1e-6)), whole
+    return _growth(quarter, half, whole), whole
+
+
+def _growth(quarter: float, half: float, whole: float) -> float:
+    return min(whole / max(half, 1e-6), math.sqrt(whole / max(quarter, 1e-6)))
 
 
 def _seconds(work: Work, text: str) -> float:

@@ -172,7 +172,8 @@ def test_a_beam_of_one_takes_the_likeliest_token_each_time(reversal: Learnt) -> 
 
 
 def test_samples_depend_on_the_seed_and_not_on_the_batch(reversal: Learnt) -> None:
-    options = ("--sample", "--temperature", 1.5)
+    # In float32 a draw may lie so near to the border of two tokens that the last bit decides, which batches change.
+    options = ("--sample", "--temperature", 1.5, "--reproducible")
     drawn = translate(reversal.run, reversal.long_source, *options, "--seed", 3)
     assert translate(reversal.run, reversal.long_source, *options, "--seed", 3) == drawn
     assert translate(reversal.run, reversal.long_source, *options, "--seed", 3, "--window", 1) == drawn
