@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ from clearhead.models.protocols import Decoder
 from clearhead.nn.padding import Padded
 from clearhead.text.symbols import EOS, PAD
 
-__all__ = ["Beams", "beam_search"]
+__all__ = ["Beams", "Candidates", "Guide", "beam_search"]
 
 
 @dataclass(frozen=True)
@@ -110,26 +111,41 @@ class Candidates:
     token_log_probs: Tensor
 
 
+class Guide(Protocol):
+    """Who chooses the candidates of each step. What it knows of a hypothesis goes where the hypothesis goes."""
+
+    def candidates(self, logits: Tensor, beams: Beams, start: Start, limits: Sequence[Limits], beam: int) -> Candidates:
+        """Logits [B·K, V] → the 2·`beam` continuations of each sentence to choose from, in their order."""
+
+    def follow(self, origins: Tensor, tokens: Tensor) -> Guide:
+        """The guide after hypothesis `origins` [B, K] of each sentence took `tokens` [B, K]."""
+
+    def keep(self, rows: list[int]) -> Guide:
+        """Only the sentences on these lines."""
+
+
 def beam_search(
-    decoder: Decoder, start: Start, limits: Sequence[Limits], config: DecodingConfig
+    decoder: Decoder, start: Start, limits: Sequence[Limits], config: DecodingConfig, guide: Guide | None = None
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses that the beam finds for each sentence, best first."""
+    """The `n_best` best hypotheses that the beam finds for each sentence, best first; the likeliest without a guide."""
+    guide = guide or _Likeliest()
     finished = [Finished(config.n_best) for _ in limits]
     beams, state = Beams.first(start), start.state
     hidden = start.hidden
     while beams.sentences:
         width = beams.tokens.shape[1]
-        may_end, must_end = beams.endings(limits, start.prefixes)
-        candidates = _candidates(decoder.project(hidden), beams, config.beam, may_end, must_end)
+        candidates = guide.candidates(decoder.project(hidden), beams, start, limits, config.beam)
         _finish(candidates, beams, start, limits, config, finished)
         beams, origins = _survivors(candidates, beams, config.beam)
+        guide = guide.follow(origins, beams.tokens[:, :, -1])
         going_on = _going_on(beams, start, limits, config, finished)
         if not going_on:
             break
         index = origins + width * torch.arange(len(origins), device=origins.device)[:, None]
         evicted = not config.reproducible and len(going_on) < len(beams.sentences)
         if evicted:
-            beams, index = beams.keep(going_on), index[torch.tensor(going_on, device=index.device)]
+            beams, guide = beams.keep(going_on), guide.keep(going_on)
+            index = index[torch.tensor(going_on, device=index.device)]
         elif config.reproducible:
             beams = beams.close(going_on)
         if evicted or width > 1 or config.beam > 1:
@@ -139,23 +155,32 @@ def beam_search(
     return [each.best for each in finished]
 
 
-def _candidates(logits: Tensor, beams: Beams, beam: int, may_end: Tensor | None, must_end: Tensor | None) -> Candidates:
-    """Logits [B·K, V] → the 2·`beam` best continuations; equal ones by lower token, then earlier hypothesis."""
-    sentences, width = beams.log_probs.shape
-    values, tokens = top_tokens(logits, 2 * beam, may_end, must_end)
-    values = values.to(beams.log_probs.dtype)
-    totals = (beams.log_probs.reshape(-1, 1) + values).reshape(sentences, -1)
-    origins = torch.arange(width, device=logits.device).repeat_interleave(values.shape[1]).expand(sentences, -1)
-    tokens, values = tokens.reshape(sentences, -1), values.reshape(sentences, -1)
-    order = best_first(totals, tokens * width + origins)[:, : 2 * beam]
-    missing = (0, 2 * beam - order.shape[1])  # a vocabulary smaller than the beam
-    pad = torch.nn.functional.pad
-    return Candidates(
-        pad(totals.gather(1, order), missing, value=-torch.inf),
-        pad(tokens.gather(1, order), missing, value=PAD),
-        pad(origins.gather(1, order), missing, value=0),
-        pad(values.gather(1, order), missing, value=-torch.inf),
-    )
+class _Likeliest:
+    """The likeliest continuations; equal ones by lower token, then earlier hypothesis."""
+
+    def candidates(self, logits: Tensor, beams: Beams, start: Start, limits: Sequence[Limits], beam: int) -> Candidates:
+        may_end, must_end = beams.endings(limits, start.prefixes)
+        sentences, width = beams.log_probs.shape
+        values, tokens = top_tokens(logits, 2 * beam, may_end, must_end)
+        values = values.to(beams.log_probs.dtype)
+        totals = (beams.log_probs.reshape(-1, 1) + values).reshape(sentences, -1)
+        origins = torch.arange(width, device=logits.device).repeat_interleave(values.shape[1]).expand(sentences, -1)
+        tokens, values = tokens.reshape(sentences, -1), values.reshape(sentences, -1)
+        order = best_first(totals, tokens * width + origins)[:, : 2 * beam]
+        missing = (0, 2 * beam - order.shape[1])  # a vocabulary smaller than the beam
+        pad = torch.nn.functional.pad
+        return Candidates(
+            pad(totals.gather(1, order), missing, value=-torch.inf),
+            pad(tokens.gather(1, order), missing, value=PAD),
+            pad(origins.gather(1, order), missing, value=0),
+            pad(values.gather(1, order), missing, value=-torch.inf),
+        )
+
+    def follow(self, origins: Tensor, tokens: Tensor) -> _Likeliest:
+        return self
+
+    def keep(self, rows: list[int]) -> _Likeliest:
+        return self
 
 
 def _finish(

@@ -1,7 +1,7 @@
 """Beam search for translations that must hold given phrases: the terms of a glossary, or placeholders that were lost.
 
 Dynamic beam allocation (Post and Vilar 2018, §3; in one beam for all sentences as in Hu et al. 2019, §3). It is the
-search of `beam.py` with three differences:
+search of `beam.py` with a guide of its own, which makes three differences:
 
 - The tokens that begin or continue an unmet phrase are candidates, however unlikely.
 - Candidates are grouped into banks by the number of phrase tokens that they hold, and the beam is filled in rounds:
@@ -23,15 +23,14 @@ import torch
 from torch import Tensor
 
 from clearhead.base.errors import DecodingError
-from clearhead.decoding.beam import Beams, Candidates, _finish, _going_on, _survivors
+from clearhead.decoding.beam import Beams, Candidates, beam_search
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.constraints import Constraints
 from clearhead.decoding.fixed import by_shape, rounded, take
-from clearhead.decoding.hypotheses import Finished, Hypothesis, Limits, Model
+from clearhead.decoding.hypotheses import Hypothesis, Limits, Model
 from clearhead.decoding.prefill import Start, prefill
 from clearhead.decoding.search import search
 from clearhead.decoding.select import BLOCK, top_tokens
-from clearhead.models.protocols import Decoder
 from clearhead.nn.padding import Padded
 from clearhead.text.symbols import EOS, PAD
 
@@ -103,7 +102,7 @@ def _bound(
     def together(chosen: list[int], width: int) -> list[list[Hypothesis]]:
         start = prefill(model, take(source, chosen, width), [prefixes[n] for n in chosen])
         progress = Progress([bound[n] for n in chosen], [[states[n]] for n in chosen])
-        return _search(model.decoder, start, [limits[n] for n in chosen], config, progress)
+        return beam_search(model.decoder, start, [limits[n] for n in chosen], config, progress)
 
     if config.reproducible:
         shapes = [(rounded(lengths[n]), len(prefixes[n])) for n in possible]
@@ -145,61 +144,33 @@ class Progress:
         pairs = zip(self.constraints, self.states, strict=True)
         return [constraints.wanted(state) for constraints, states in pairs for state in states]
 
-
-def _search(
-    decoder: Decoder, start: Start, limits: Sequence[Limits], config: DecodingConfig, progress: Progress
-) -> list[list[Hypothesis]]:
-    """`beam.beam_search` with candidates that are chosen by `progress`, which goes where its hypotheses go."""
-    finished = [Finished(config.n_best) for _ in limits]
-    beams, state = Beams.first(start), start.state
-    hidden = start.hidden
-    while beams.sentences:
-        width = beams.tokens.shape[1]
-        candidates = _candidates(decoder.project(hidden), beams, progress, start, limits, config.beam)
-        _finish(candidates, beams, start, limits, config, finished)
-        beams, origins = _survivors(candidates, beams, config.beam)
-        progress = progress.follow(origins, beams.tokens[:, :, -1])
-        going_on = _going_on(beams, start, limits, config, finished)
-        if not going_on:
-            break
-        index = origins + width * torch.arange(len(origins), device=origins.device)[:, None]
-        if config.reproducible:
-            beams = beams.close(going_on)
-        elif len(going_on) < len(beams.sentences):
-            beams, progress = beams.keep(going_on), progress.keep(going_on)
-            index = index[torch.tensor(going_on, device=index.device)]
-        hidden, state = decoder.advance(Padded.full(beams.tokens[:, :, -1].reshape(-1, 1)), state.rows(index))
-        hidden = hidden[:, 0]
-    return [each.best for each in finished]
-
-
-def _candidates(
-    logits: Tensor, beams: Beams, progress: Progress, start: Start, limits: Sequence[Limits], beam: int
-) -> Candidates:
-    """Logits [B·K, V] → the continuations of each sentence that its banks choose, in their order; see the module."""
-    sentences, width = beams.log_probs.shape
-    device, dtype = logits.device, beams.log_probs.dtype
-    may_end, must_end = beams.endings(limits, start.prefixes)
-    complete = torch.tensor(progress.complete(), device=device)
-    values, tokens = top_tokens(logits, 2 * beam, complete if may_end is None else may_end & complete, must_end)
-    more_values, more_tokens = _wanted(logits, tokens, progress)
-    values, tokens = torch.cat([values, more_values], dim=1).to(dtype), torch.cat([tokens, more_tokens], dim=1)
-    totals = (beams.log_probs.reshape(-1, 1) + values).reshape(sentences, -1)
-    origins = torch.arange(width, device=device).repeat_interleave(values.shape[1]).expand(sentences, -1)
-    tokens, values = tokens.reshape(sentences, -1), values.reshape(sentences, -1)
-    rows = []
-    for row, (sentence, total, token) in enumerate(zip(beams.sentences, totals.tolist(), tokens.tolist(), strict=True)):
-        room = limits[sentence].longest - len(start.prefixes[sentence]) - beams.steps - 1
-        order = _in_rounds(total, token, progress.constraints[row], progress.states[row], room)[: 2 * beam]
-        rows.append(order + [len(total)] * (2 * beam - len(order)))  # the filler that is appended below
-    chosen = torch.tensor(rows, device=device)
-    pad = torch.nn.functional.pad
-    return Candidates(
-        pad(totals, (0, 1), value=-torch.inf).gather(1, chosen),
-        pad(tokens, (0, 1), value=PAD).gather(1, chosen),
-        pad(origins, (0, 1), value=0).gather(1, chosen),
-        pad(values, (0, 1), value=-torch.inf).gather(1, chosen),
-    )
+    def candidates(self, logits: Tensor, beams: Beams, start: Start, limits: Sequence[Limits], beam: int) -> Candidates:
+        """Logits [B·K, V] → the continuations of each sentence that its banks choose, in their order."""
+        sentences, width = beams.log_probs.shape
+        device, dtype = logits.device, beams.log_probs.dtype
+        may_end, must_end = beams.endings(limits, start.prefixes)
+        complete = torch.tensor(self.complete(), device=device)
+        values, tokens = top_tokens(logits, 2 * beam, complete if may_end is None else may_end & complete, must_end)
+        more_values, more_tokens = _wanted(logits, tokens, self)
+        values, tokens = torch.cat([values, more_values], dim=1).to(dtype), torch.cat([tokens, more_tokens], dim=1)
+        totals = (beams.log_probs.reshape(-1, 1) + values).reshape(sentences, -1)
+        origins = torch.arange(width, device=device).repeat_interleave(values.shape[1]).expand(sentences, -1)
+        tokens, values = tokens.reshape(sentences, -1), values.reshape(sentences, -1)
+        rows = []
+        for row, (sentence, total, token) in enumerate(
+            zip(beams.sentences, totals.tolist(), tokens.tolist(), strict=True)
+        ):
+            room = limits[sentence].longest - len(start.prefixes[sentence]) - beams.steps - 1
+            order = _in_rounds(total, token, self.constraints[row], self.states[row], room)[: 2 * beam]
+            rows.append(order + [len(total)] * (2 * beam - len(order)))  # the filler that is appended below
+        chosen = torch.tensor(rows, device=device)
+        pad = torch.nn.functional.pad
+        return Candidates(
+            pad(totals, (0, 1), value=-torch.inf).gather(1, chosen),
+            pad(tokens, (0, 1), value=PAD).gather(1, chosen),
+            pad(origins, (0, 1), value=0).gather(1, chosen),
+            pad(values, (0, 1), value=-torch.inf).gather(1, chosen),
+        )
 
 
 def _wanted(logits: Tensor, top: Tensor, progress: Progress) -> tuple[Tensor, Tensor]:

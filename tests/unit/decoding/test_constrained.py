@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from clearhead.base.errors import DecodingError
-from clearhead.decoding import constrained
+from clearhead.decoding.beam import beam_search
 from clearhead.decoding.config import DecodingConfig, Penalty, Sampling
 from clearhead.decoding.constrained import Progress, constrained_search
 from clearhead.decoding.constraints import Constraints
@@ -260,13 +260,13 @@ def test_without_phrases_it_is_the_plain_search(config: DecodingConfig) -> None:
     prefixes = [[5, 6] if n % 2 else [] for n in range(12)]
     plain = search(model, batch(sources), config, prefixes=prefixes)
     assert constrained_search(model, batch(sources), config, [[]] * 12, prefixes=prefixes) == plain
-    # The loop for phrases, given none, does the same: scores, endings, ties and stopping are those of `search`.
+    # The guide of phrases, given none, does the same: scores, endings, ties and stopping are those of `search`.
     limits = [Limits.of(config, len(source) - 1, len(prefix)) for source, prefix in zip(sources, prefixes, strict=True)]
     with torch.no_grad():
         start = prefill(model, batch(sources), prefixes)
     nothing = Progress([Constraints([]) for _ in sources], [[0] for _ in sources])
     with torch.no_grad():
-        assert constrained._search(model.decoder, start, limits, config, nothing) == plain
+        assert beam_search(model.decoder, start, limits, config, nothing) == plain
 
 
 def test_sentences_without_phrases_are_searched_as_ever_beside_others() -> None:
