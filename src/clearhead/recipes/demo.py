@@ -39,7 +39,7 @@ DEV_PAIRS, TEST_PAIRS, SEED = 1000, 1500, 1
 SHOWN = 12
 
 
-def recipe(pair: str, data: Path, out: Path, *, threads: int = 0) -> RunConfig:
+def recipe(pair: str, data: Path, out: Path, threads: int = 0) -> RunConfig:
     """What the demo trains: `tiny` on the split in `data`, some nine minutes on two free cores."""
     source, target = parse_pair(pair)
 
@@ -98,7 +98,7 @@ def run(pair: str, by: str, package: str | None, *, threads: int = 0) -> int:
     files = [corpus / f"corpus.{code}" for code in (source, target)]
     if not (corpus / by / "split.json").is_file():
         split_corpus(files, corpus / by, dev=DEV_PAIRS, test=TEST_PAIRS, seed=SEED, by=by)
-    config = recipe(pair, corpus / by, out, threads=threads)
+    config = recipe(pair, corpus / by, out, threads)
     result = train(config)
     if result.exit_code:
         print("or, for the scores and examples at its end as well, the same make again", file=sys.stderr)
