@@ -104,14 +104,16 @@ NASTY = ["Ã", "â€", "à“”", "{", "<a", "%", "%(", "</", "<b>", "&", "a@"
 def test_time_grows_with_the_text(unit):
     def seconds(size: int) -> float:
         text = (unit * size)[:size]
-        best = 9.0
-        for _ in range(3):
-            start = time.process_time()
-            broken(text, text + "x", CHINESE)
-            best = min(best, time.process_time() - start)
-        return best
+        start = time.process_time()
+        broken(text, text + "x", CHINESE)
+        return time.process_time() - start
 
-    assert seconds(100_000) <= 3 * seconds(50_000) + 0.02
+    half = whole = 9.0
+    for _ in range(12):  # noise only adds: the least of some rounds, taken in turns, is nearest to the truth
+        half, whole = min(half, seconds(50_000)), min(whole, seconds(100_000))
+        if whole <= 3 * half + 0.02:
+            break
+    assert whole <= 3 * half + 0.02
 
 
 @pytest.mark.parametrize(
