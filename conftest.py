@@ -1,6 +1,7 @@
-"""What holds for every test: a skip is a failure in CI, GPU tests need a GPU, hypothesis has no deadline."""
+"""What holds for every test: the same start from any shell, a skip fails in CI, GPU tests need a GPU, no deadlines."""
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -11,6 +12,19 @@ IN_CI = bool(os.environ.get("CI"))
 # The machine may be shared and slow: time limits belong to pytest-timeout. CI draws the same examples every time.
 settings.register_profile("clearhead", deadline=None, derandomize=IN_CI, print_blob=True)
 settings.load_profile("clearhead")
+
+
+def pytest_sessionstart() -> None:
+    """Give every program that a test starts what it has in a terminal: no input to wait for, and no signal ignored.
+
+    A shell that starts the tests in the background ignores SIGINT for them, `nohup` SIGHUP, and both may leave an
+    input that never ends.
+    """
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
@@ -33,6 +47,23 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     refuse_skip(report)
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, object, object]:
+    """What a test printed may hold half a character, which pytest-xdist cannot send to the process that reports it."""
+    return sendable((yield))
+
+
+def sendable(value: object) -> object:
+    """The same with escapes for what no encoding has."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {key: sendable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(sendable(each) for each in value)
+    return value
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -155,12 +155,17 @@ def open_corpus(
     return Corpus(paths, found, languages, columns, fields)
 
 
-def output_format(files: Sequence[str | Path], format: Format | Literal["auto"] = "auto") -> Format:
-    """What `write_corpus` would write into these files. Raises InputError when they do not fit the format."""
+def output_format(
+    files: Sequence[str | Path], format: Format | Literal["auto"] = "auto", *, option: str | None = "--to"
+) -> Format:
+    """What `write_corpus` would write into these files. Raises InputError when they do not fit the format.
+
+    `option` is what the error tells a user to name the format with; None where the command has no such option.
+    """
     paths = tuple(Path(path) for path in files)
     if len(paths) not in (1, 2):
         raise InputError(f"a corpus is written as one file or two aligned ones; {len(paths)} files were given")
-    return _format_of(paths, format, "--to", writing=True)
+    return _format_of(paths, format, option, writing=True)
 
 
 @contextlib.contextmanager
@@ -207,7 +212,7 @@ def write_corpus(
 
 
 def _format_of(
-    paths: tuple[Path, ...], asked: Format | Literal["auto"], option: str, *, writing: bool = False
+    paths: tuple[Path, ...], asked: Format | Literal["auto"], option: str | None, *, writing: bool = False
 ) -> Format:
     """The format of a corpus in these files, as asked or as told by their names. Raises InputError if it cannot be."""
     if asked not in ("auto", *get_args(Format)):
@@ -221,7 +226,7 @@ def _format_of(
         if asked == "auto" and wrong:
             raise InputError(
                 f"{wrong[0]}: two files are aligned lines, but this name is that of a {_format_by_suffix(wrong[0])} "
-                f"file; give it alone, or say {option} plain if it holds lines"
+                f"file; give it alone{f', or say {option} plain if it holds lines' if option else ''}"
             )
         return "plain"
     if asked == "plain":
@@ -231,7 +236,7 @@ def _format_of(
     if told[0] is None and writing and not is_standard_stream(paths[0]):
         raise InputError(
             f"{paths[0]}: its name does not tell the format; give it one of the suffixes {', '.join(SUFFIXES)}, "
-            f"say {option}, or name two files for aligned lines"
+            f"{f'say {option}, ' if option else ''}or name two files for aligned lines"
         )
     return told[0] or "tsv"
 

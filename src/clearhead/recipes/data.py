@@ -157,7 +157,7 @@ def filter_corpus(  # noqa: PLR0913 (what the command takes)
     "space" each becomes a space. Raises InputError or DataError.
     """
     corpus = open_rereadable(files, languages, layout)
-    fitting = Fitting(corpus, output_format(out), breaks)
+    fitting = Fitting(corpus, output_format(out, option=None), breaks)
     _check_apart(files, [*out, dropped])
     languages = languages or languages_of(files)
     overlaps = {str(path): Overlap.of(held_out_texts(path, languages, layout)) for path in against}

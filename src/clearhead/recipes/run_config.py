@@ -106,7 +106,9 @@ def compose(
         own = ', or model.kind = "transformer" with sizes of its own' if _at(merged, "model") else ""
         missing.append(f"model.preset (--preset {'|'.join(presets.PRESETS)}, or --init BUNDLE{own})")
     if missing:
-        raise ConfigError(f"{where}: missing {'; '.join(missing)}")
+        alone = merged.keys() == {"out"}  # as when a run is to go on; one that exists has brought its recipe
+        no_run = f"{_at(merged, 'out')} holds no run to go on with; for a new one " if alone else ""
+        raise ConfigError(f"{where}: {no_run}missing {'; '.join(missing)}")
     config = structure(RunConfig, merged, where=where)
     if config.data.dev is None:
         for key, value in (("patience", config.training.patience), ("score_every", config.training.score_every)):

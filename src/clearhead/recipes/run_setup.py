@@ -146,10 +146,20 @@ def run_compute(config: RunConfig, state: Mapping[str, Any] | None) -> Compute:
     except ConfigError as error:
         raise ConfigError(f"training.{str(error).removeprefix('training.')}") from None
     if state is not None:
-        then = (state["device"].partition(":")[0], state["precision"], state["threads"], state["versions"]["torch"])
-        now = (compute.device.type, compute.precision, compute.threads, torch.__version__)
-        if then != now:
-            logger.warning("resumed with %s where the run had %s: results will not be equal to the bit", now, then)
+        then = {
+            "device": state["device"].partition(":")[0],
+            "precision": state["precision"],
+            "threads": state["threads"],
+            "torch": state["versions"]["torch"],
+        }
+        now = {
+            "device": compute.device.type,
+            "precision": compute.precision,
+            "threads": compute.threads,
+            "torch": torch.__version__,
+        }
+        if changed := [f"{name} {now[name]} (the run had {then[name]})" for name in then if then[name] != now[name]]:
+            logger.warning("resumed with %s: results will not be equal to the bit", ", ".join(changed))
     return compute
 
 

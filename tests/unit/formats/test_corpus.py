@@ -154,6 +154,9 @@ def test_output_needs_a_name_that_tells_and_languages_where_the_format_has_them(
         with pytest.raises(InputError, match=message), write_corpus([tmp_path / name for name in names], **options):
             pytest.fail("it was opened")
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InputError, match=r"\.xliff, or name two files") as caught:  # a command without such an option
+        output_format(["o.txt"], option=None)
+    assert "--to" not in str(caught.value)
 
 
 def test_what_counts_as_a_pair_in_each_format(tmp_path: Path) -> None:

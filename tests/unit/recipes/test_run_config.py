@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from clearhead.base.errors import ConfigError
 from clearhead.config.strict import Config, _models, structure, unstructure
 from clearhead.config.toml import dump_toml, load_toml
 from clearhead.models import presets
 from clearhead.recipes.run_config import RESUMABLE, RunConfig, begun_with, changed_keys, compose, resolve_model
+from clearhead.recipes.run_setup import run_compute
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 
@@ -286,6 +288,22 @@ def test_there_are_recipes() -> None:
 def test_a_model_without_preset_is_told_both_ways_to_name_one() -> None:
     with pytest.raises(ConfigError, match=r'model\.preset .*, or model\.kind = "transformer"'):
         compose({**TABLE, "model": {"width": 64}})
+
+
+def test_a_run_to_go_on_with_that_is_not_there_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere holds no run to go on with; for a new one missing data.languages"):
+        compose({}, {"out": str(tmp_path / "nowhere")})
+    with pytest.raises(ConfigError, match=r"^\w+: missing data\.train"):
+        compose({}, {"out": "new", "data": {"languages": ["en", "de"]}})
+
+
+def test_what_is_not_as_it_was_when_a_run_goes_on_is_told_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    config = compose(TABLE, {"training": {"device": "cpu", "precision": "fp32", "threads": 1}})
+    state = {"device": "cpu", "precision": "fp32", "threads": 1, "versions": {"torch": torch.__version__}}
+    run_compute(config, state)
+    assert not caplog.records
+    run_compute(config, state | {"threads": 2, "precision": "bf16"})
+    assert "resumed with precision fp32 (the run had bf16), threads 1 (the run had 2): results" in caplog.text
 
 
 def test_a_tag_without_end_is_refused_by_its_key_before_anything_is_learnt() -> None:
