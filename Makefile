@@ -1,6 +1,7 @@
 # make demo    a translator from nothing: environment, corpus, training, scores, translations (PAIR=en-de or en-zh;
 #              THREADS=1 if others work on the machine: two threads then wait for each other)
 # make test    environment, lint, types, floors and every test
+# make handbook  the handbook of docs/transformer as a site in build/handbook, its numbers checked first
 # The other targets: lint, format, lock, bench, clean. Variables: PYTHON (interpreter to build .venv on), TORCH (which
 # build of torch: "torch==2.13.0 --index-url URL", with the URL that pytorch.org gives for your machine).
 
@@ -14,14 +15,18 @@ BIN := .venv/bin
 # In the order of pyproject.toml's testpaths; the first one holds the doctests.
 TESTS := $(wildcard src/clearhead $(addprefix tests/,unit laws golden docs shape system))
 
-.PHONY: demo test lint format lock bench clean
+.PHONY: demo test handbook lint format lock bench clean
 
 demo: .venv/runtime.stamp
 	$(BIN)/python -m clearhead.recipes.demo --pair $(PAIR) --threads $(THREADS)
 
-# pytest comes last, so that its summary closes the output.
+# pytest comes last, so that its summary closes the output. A process a core, each with one thread: two threads in each
+# of two processes on two cores would wait for each other.
 test: lint
-	$(BIN)/python -m pytest $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup $(TESTS)
+
+handbook: .venv/dev.stamp
+	$(BIN)/python docs/transformer/site/build.py build/handbook
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check

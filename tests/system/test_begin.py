@@ -11,7 +11,8 @@ import pytest
 
 from tests.system.program import Ran, clearhead, disjoint, process, settings, train, write
 
-pytestmark = pytest.mark.timeout(600)  # nothing here is about time; the machine may be shared
+# One process trains what these share. Nothing here is about time; the machine may be shared.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("begin")]
 
 LEARNING = "learning the tokenizer"
 DEATH = """

@@ -19,7 +19,8 @@ import zstandard
 from tests.system.program import Ran, clearhead, disjoint, process, read, settings, train, write
 from tests.unit.recipes.tiny import save_tiny
 
-pytestmark = pytest.mark.timeout(600)  # nothing here is about time; the machine may be shared
+# One process trains what these share. Nothing here is about time; the machine may be shared.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("contract")]
 
 BOM = b"\xef\xbb\xbf"
 WORD = "ba be bi da"

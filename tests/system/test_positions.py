@@ -7,7 +7,8 @@ import pytest
 
 from tests.system.program import clearhead, disjoint, settings, train, write
 
-pytestmark = pytest.mark.timeout(600)  # nothing here is about time; the machine may be shared
+# One process trains what these share. Nothing here is about time; the machine may be shared.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("positions")]
 
 POSITIONS = 24
 

@@ -16,7 +16,8 @@ from clearhead.nn.padding import Padded
 from clearhead.text.symbols import BOS, EOS
 from tests.system.program import clearhead, disjoint, read, settings, train, write
 
-pytestmark = pytest.mark.timeout(900)  # nothing here is about time; the machine may be shared
+# One process trains what these share. Nothing here is about time; the machine may be shared.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("tasks")]
 
 # The share of 200 held-out strings that come out exactly right. Measured with these updates: copy 0.995, 1.0, 0.975
 # (seeds 1 to 3), reversal 0.98, 0.995, 0.95 (seeds 1 to 3). With fewer: copy after 150 updates 0.775, 0.71, 0.40,

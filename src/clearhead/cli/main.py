@@ -18,6 +18,7 @@ import typer.core
 from clearhead.base.errors import ClearheadError
 from clearhead.base.log import printable
 from clearhead.cli import data
+from clearhead.cli.account import account
 from clearhead.cli.average import average
 from clearhead.cli.ending import Ended, end_at_once, unwinding_on_signals
 from clearhead.cli.evaluate import evaluate
@@ -25,6 +26,8 @@ from clearhead.cli.info import info
 from clearhead.cli.score import score
 from clearhead.cli.train import train
 from clearhead.cli.translate import translate
+from clearhead.cli.verify import verify
+from clearhead.cli.walk import walk
 
 __all__ = ["app", "main"]
 
@@ -90,7 +93,7 @@ app = typer.Typer(
     help="Train a translator on your own parallel text, translate with it, and trust it.",
 )
 app.add_typer(data.app, name="data")
-for command in (train, translate, evaluate, score, average, info):
+for command in (train, translate, evaluate, score, average, info, account, verify, walk):
     app.command(command.__name__)(command)
 
 

@@ -24,7 +24,7 @@ from clearhead.models.protocols import Decoder
 from clearhead.nn.padding import Padded
 from clearhead.text.symbols import EOS, PAD
 
-__all__ = ["Beams", "Candidates", "Guide", "beam_search"]
+__all__ = ["Beams", "Candidates", "Guide", "Likeliest", "beam_search"]
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def beam_search(
     decoder: Decoder, start: Start, limits: Sequence[Limits], config: DecodingConfig, guide: Guide | None = None
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses that the beam finds for each sentence, best first; the likeliest without a guide."""
-    guide = guide or _Likeliest()
+    guide = guide or Likeliest()
     finished = [Finished(config.n_best) for _ in limits]
     beams, state = Beams.first(start), start.state
     hidden = start.hidden
@@ -155,7 +155,7 @@ def beam_search(
     return [each.best for each in finished]
 
 
-class _Likeliest:
+class Likeliest:
     """The likeliest continuations; equal ones by lower token, then earlier hypothesis."""
 
     def candidates(self, logits: Tensor, beams: Beams, start: Start, limits: Sequence[Limits], beam: int) -> Candidates:
@@ -176,10 +176,10 @@ class _Likeliest:
             pad(values.gather(1, order), missing, value=-torch.inf),
         )
 
-    def follow(self, origins: Tensor, tokens: Tensor) -> _Likeliest:
+    def follow(self, origins: Tensor, tokens: Tensor) -> Likeliest:
         return self
 
-    def keep(self, rows: list[int]) -> _Likeliest:
+    def keep(self, rows: list[int]) -> Likeliest:
         return self
 
 

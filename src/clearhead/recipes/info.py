@@ -14,7 +14,7 @@ from clearhead.models.build import build, count_parameters
 from clearhead.models.config import ModelConfig
 from clearhead.models.presets import PRESETS
 
-__all__ = ["describe", "describe_bundle", "describe_preset", "parameters_by_part", "render"]
+__all__ = ["describe", "describe_bundle", "describe_preset", "locate", "parameters_by_part", "render"]
 
 PARTS = {
     "encoder.input.": "embeddings",
@@ -39,15 +39,15 @@ def parameters_by_part(config: ModelConfig) -> dict[str, int]:
     return {**counts, "total": count_parameters(model)}
 
 
-def describe(name: str, vocab_size: int) -> dict[str, Any]:
-    """The table of a preset called `name`, else of the bundle or run directory there.
+def locate(name: str) -> Path | None:
+    """The bundle that `name` stands for, a run's best; None where it is a preset and no such file is there.
 
     Raises InputError if it is neither.
     """
     if name in PRESETS and not Path(name).exists():
-        return describe_preset(name, vocab_size)
+        return None
     try:
-        return describe_bundle(name)
+        return resolve(name)
     except BundleError:
         if Path(name).exists():
             raise
@@ -55,6 +55,15 @@ def describe(name: str, vocab_size: int) -> dict[str, Any]:
         raise InputError(
             f"{name}: there is no such bundle or run directory, and no such preset{hint}; presets: {', '.join(PRESETS)}"
         ) from None
+
+
+def describe(name: str, vocab_size: int) -> dict[str, Any]:
+    """The table of a preset called `name`, else of the bundle or run directory there.
+
+    Raises InputError if it is neither.
+    """
+    directory = locate(name)
+    return describe_preset(name, vocab_size) if directory is None else describe_bundle(directory)
 
 
 def describe_preset(name: str, vocab_size: int) -> dict[str, Any]:

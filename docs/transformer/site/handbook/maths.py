@@ -1,0 +1,65 @@
+"""Maths as MathML, made when the site is built: no script, no network."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element, tostring
+
+from docutils import nodes
+from latex2mathml.converter import Converter
+from sphinx.util import logging
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
+
+__all__ = ["mathml", "setup"]
+
+_log = logging.getLogger(__name__)
+
+
+def mathml(latex: str, *, block: bool) -> str:
+    """LaTeX as a `math` element. Raises ValueError, naming the command, for what the converter does not know."""
+    try:
+        tree = Converter(display="block" if block else "inline").convert_to_element(latex)
+    except Exception as error:  # the converter has a class of its own for each fault, without a common one
+        raise ValueError(f"{latex!r} cannot be turned into MathML: {type(error).__name__} {error}") from error
+    for element in tree.iter():
+        element.text = html.unescape(element.text) if element.text else element.text
+        if element.text and element.text.startswith("\\"):
+            raise ValueError(f"{latex!r} uses {element.text}, which has no MathML here")
+        # A space for the eye would be read aloud as a character.
+        if element.tag == "mi" and element.text is None and len(element) == 0:
+            element.tag = "mrow"
+    tree.set("alttext", latex.strip())
+    return _serialise(tree)
+
+
+def _serialise(tree: Element) -> str:
+    tree.attrib.pop("xmlns", None)  # HTML knows the element by its name
+    return tostring(tree, encoding="unicode", short_empty_elements=False)
+
+
+def _markup(node: nodes.math | nodes.math_block, block: bool) -> str:
+    try:
+        return mathml(node.astext(), block=block)
+    except ValueError as error:
+        _log.warning("maths: %s", error, location=node)
+        return f"<code>{html.escape(node.astext())}</code>"
+
+
+def _inline(self: HTML5Translator, node: nodes.math) -> None:
+    self.body.append(_markup(node, block=False))
+    raise nodes.SkipNode
+
+
+def _display(self: HTML5Translator, node: nodes.math_block) -> None:
+    self.body.append(self.starttag(node, "div", CLASS="maths"))
+    self.body.append(_markup(node, block=True) + "</div>\n")
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    """Register the renderer under the name `mathml`."""
+    app.add_html_math_renderer("mathml", inline_renderers=(_inline, None), block_renderers=(_display, None))

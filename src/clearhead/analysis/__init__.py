@@ -1,0 +1,1 @@
+"""Exact accounts of a model: parameters, operations, bytes, path lengths."""

@@ -1,0 +1,53 @@
+"""A copy of a model that shares every tensor with it, with chosen modules replaced.
+
+The model itself is never touched: it carries no hook and no flag, and runs as it always did while a twin records or is
+experimented on.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+__all__ = ["Swap", "twin"]
+
+M = TypeVar("M", bound=nn.Module)
+
+Swap = Callable[[str, nn.Module], nn.Module | None]
+"""Given the path of a module in the model (`encoder.layers.0.attention.core`) and its copy: what is to stand in its
+place, or None to leave it."""
+
+
+def twin(model: M, swap: Swap) -> M:
+    """A copy of the module tree of `model` in which `swap` has replaced what it wanted to.
+
+    Parameters, buffers and tensors kept as plain attributes are the very same objects: nothing is allocated, and what
+    the model learns later the twin knows. A module that stands in the tree under several paths is offered once, by the
+    first of them, and replaced under all. Modules inside a replaced one are not offered.
+    """
+    shared = {id(tensor): tensor for module in model.modules() for tensor in _tensors(module)}
+    copied = copy.deepcopy(model, dict(shared))
+    replaced: dict[int, nn.Module] = {}
+    inside: set[int] = set()
+    for path, module in list(copied.named_modules()):
+        if not path or id(module) in inside:
+            continue
+        other = swap(path, module)
+        if other is not None:
+            replaced[id(module)] = other
+            inside |= {id(each) for each in module.modules()}
+    for parent in list(copied.modules()):
+        for name, child in parent._modules.items():
+            if child is not None and id(child) in replaced:
+                parent._modules[name] = replaced[id(child)]
+    return copied
+
+
+def _tensors(module: nn.Module) -> list[torch.Tensor]:
+    """The tensors that `module` itself holds, its children's not among them."""
+    own = [*module._parameters.values(), *module._buffers.values(), *vars(module).values()]
+    return [each for each in own if isinstance(each, torch.Tensor)]

@@ -1,0 +1,96 @@
+"""One sentence through a translator, with everything that is computed on the way: what `clearhead walk` shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clearhead.base.errors import InputError
+from clearhead.decoding.config import DecodingConfig
+from clearhead.decoding.hypotheses import Hypothesis
+from clearhead.decoding.search import force
+from clearhead.inspection.replay import Replay, replay
+from clearhead.inspection.search_account import SearchAccount, account_of_search
+from clearhead.models.seq2seq import Seq2Seq
+from clearhead.nn.padding import Padded
+from clearhead.recipes.translator import Translator
+from clearhead.text.symbols import EOS
+
+__all__ = ["Walk", "walk"]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What one sentence becomes.
+
+    `text` is the sentence, `source_pieces` and `prefix_pieces` name the rows of what encoder and decoder compute
+    (`replay.source`, `replay.prefix`), `vocabulary` every id of the target. `account` is the search; `best` its result
+    and `translation` that as text. `walked` is the target that the replay read: the result of the search, or the
+    target that was asked for (`asked` is then True).
+    """
+
+    text: str
+    languages: tuple[str, str]
+    model: Seq2Seq
+    source_pieces: tuple[str, ...]
+    prefix_pieces: tuple[str, ...]
+    vocabulary: tuple[str, ...]
+    config: DecodingConfig
+    account: SearchAccount
+    best: Hypothesis
+    translation: str
+    walked: Hypothesis
+    walked_text: str
+    asked: bool
+    replay: Replay
+
+
+def walk(translator: Translator, text: str, config: DecodingConfig, target: str | None = None) -> Walk:
+    """Search for the translation of `text` as `Translator.translate` does, then replay it, or `target`, once.
+
+    Raises InputError for a text without anything to translate, for one that is longer than the translator takes in one
+    piece, for a target that is longer than the model can read, and for a search that is none (samples, `reproducible`).
+    """
+    if config.sampling is not None or config.reproducible:
+        raise InputError("a walk shows a beam search of one sentence: leave out sampling and reproducible")
+    tokenizers = translator.tokenizers
+    ids = tokenizers.source.encode(text)
+    if not text.strip() or not ids:
+        raise InputError("there is nothing to translate: give a sentence")
+    if len(ids) > translator.max_source_length:
+        raise InputError(
+            f"the text has {len(ids)} tokens, and the translator takes {translator.max_source_length} at once: "
+            "give one sentence of it"
+        )
+    if translator.tag is not None:
+        ids = [tokenizers.source.symbol(translator.tag), *ids]
+    config = translator.within_positions(config)
+    account = account_of_search(translator.model, ids, config)
+    best = account.hypotheses[0]
+    walked = best if target is None else _asked(translator, ids, target, config)
+    found = replay(translator.model, ids, walked.tokens)
+    return Walk(
+        text,
+        translator.languages,
+        translator.model,
+        tuple(tokenizers.source.pieces(found.source)),
+        tuple(tokenizers.target.pieces(found.prefix)),
+        tuple(tokenizers.target.pieces(range(tokenizers.target.vocab_size))),
+        config,
+        account,
+        best,
+        tokenizers.target.decode(best.tokens),
+        walked,
+        tokenizers.target.decode(walked.tokens),
+        target is not None,
+        found,
+    )
+
+
+def _asked(translator: Translator, source: list[int], target: str, config: DecodingConfig) -> Hypothesis:
+    """The target that was asked for, scored."""
+    tokens = translator.tokenizers.target.encode(target)
+    limit = translator.model.max_positions
+    if limit is not None and len(tokens) >= limit:
+        raise InputError(f"--target has {len(tokens)} tokens, and the model can read {limit - 1}: give a shorter one")
+    read = Padded.from_lists([[*source, EOS]], translator.device)
+    return force(translator.model, read, [tokens], config)[0]
