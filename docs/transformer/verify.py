@@ -610,6 +610,7 @@ def afterwards(cited: Facts) -> Facts:
     """Chapter 14: from 2017 to 2022, the sums behind the sentences."""
     tilted = [prior * math.exp(reward / 1) for prior, reward in zip([0.5, 0.3, 0.2], [0, 1, 0])]
     preference = 1 / (1 + math.exp(-(1.5 - 0.5)))
+    tokens = cited["hoffmann.tokens_per_parameter"] * cited["hoffmann.parameters"]
     return {
         "after.years": 2022 - 2017,
         "after.reward_kl": 1 - 0.1 * math.log(0.5 / 0.25),
@@ -617,7 +618,9 @@ def afterwards(cited: Facts) -> Facts:
         "after.tokens_per_parameter": cited["llama.tokens"] / cited["llama.parameters"],
         "after.orders": math.log10(cited["kaplan.largest"] / cited["kaplan.smallest"]),
         "after.loss_factor": 10 ** cited["kaplan.exponent"],
-        "after.chinchilla_tokens": cited["hoffmann.tokens_per_parameter"] * cited["hoffmann.parameters"],
+        "after.chinchilla_tokens": tokens,
+        "after.chinchilla_operations": 6 * cited["hoffmann.parameters"] * tokens,  # C ≈ 6ND
+        "after.glue_before": cited["bert.glue"] - cited["bert.glue_gain"],
         "after.pairs": math.comb(9, 2),
         "after.preference": preference,
         "after.preference_loss": -math.log(preference),
@@ -717,6 +720,34 @@ def costs(cited: Facts) -> Facts:
     }
 
 
+def whole_model() -> Facts:
+    """Lineage, complexity: one layer by part, then the base model (V = 37 000), forwards, in training, in decoding."""
+    d, n, layers = 512, 100, 6
+
+    def parts(length: int) -> list[int]:
+        scores = head_cost(length, d, d)["attention"]
+        return [mha_cost(length, d) - scores, scores, ffn_cost(length, d)]
+
+    shares = [[100 * cost / sum(parts(length)) for cost in parts(length)] for length in (100, 1024, 4096)]
+    encoder = layers * sum(parts(n))
+    decoder = layers * (2 * mha_cost(n, d) + ffn_cost(n, d))  # cross-attention too has 100 queries and 100 keys
+    vocabulary = product_cost(n, d, 37000)
+    forward = encoder + decoder + vocabulary
+    # The hundredth token. With a cache one position goes through the layers and reads 100 keys twice; the keys and
+    # values of the source are there already, so cross-attention projects only its query and its output.
+    reading = product_cost(1, d, n) + product_cost(1, n, d)
+    one_layer = 4 * product_cost(1, d, d) + reading + 2 * product_cost(1, d, d) + reading + ffn_cost(1, d)
+    one_row = product_cost(1, d, 37000)
+    return {
+        "cost.layer_100": parts(n),
+        "cost.layer_shares": shares,
+        "cost.forward_100": forward,
+        "cost.training_100": 3 * forward,
+        "cost.vocabulary_share_100": 100 * vocabulary / forward,
+        "cost.step_100": [layers * one_layer + one_row, decoder + one_row],
+    }
+
+
 def count(
     d: int, dff: int, layers: int = 6, h: int = 8, dk: int = 0, dv: int = 0, bias: bool = False
 ) -> dict[str, int]:
@@ -729,6 +760,13 @@ def count(
     decoder_layer = 2 * one_attention + ffn + 3 * norm
     parts = {"embedding": 37000 * d, "encoder": layers * encoder_layer, "decoder": layers * decoder_layer}
     return {**parts, "total": sum(parts.values()), "encoder_layer": encoder_layer, "decoder_layer": decoder_layer}
+
+
+def vocabularies(millions: int, model: dict[str, int]) -> list[int]:
+    """The smallest and the largest vocabulary with which a model rounds to so many millions."""
+    width, rest = model["embedding"] // 37000, model["encoder"] + model["decoder"]
+    low, high = ((millions + half) * 1e6 for half in (-0.5, 0.5))
+    return [math.ceil((low - rest) / width), math.floor((high - rest) / width)]
 
 
 def parameters(cited: Facts) -> Facts:
@@ -746,7 +784,16 @@ def parameters(cited: Facts) -> Facts:
         count(512, 4096),
     ]
     printed = [cited["vaswani.parameters_base"] * 1e6, cited["vaswani.parameters_big"] * 1e6]
-    facts = {}
+    attention_layer, feedforward = 4 * 512 * 512, 12 * (2 * 512 * 2048 + 2048 + 512)
+    norms = 6 * (2 + 3) * (2 * 512)
+    by_kind = [base["embedding"], 18 * attention_layer, feedforward, norms]
+
+    # One vocabulary for base and the nine rows of Table 3: the largest of the lower ends, the smallest of the upper.
+    names = ("base", "dk16", "dk32", "layers_2", "layers_4", "layers_8", "d256", "d1024", "f1024", "f4096")
+    ranges = [vocabularies(cited[f"vaswani.parameters_{name}"], model) for name, model in zip(names, [base, *rows])]
+    common = [max(low for low, _ in ranges), min(high for _, high in ranges)]
+    big_at_common = big["total"] + (common[0] - 37000) * 1024
+    facts: Facts = {}
     for name, model in (("base", base), ("big", big)):
         for part in ("embedding", "encoder", "decoder", "total"):
             facts[f"params.{name}_{part}"] = model[part]
@@ -756,12 +803,20 @@ def parameters(cited: Facts) -> Facts:
         "params.big_total_biases": count(1024, 4096, h=16, bias=True)["total"],
         "params.implied_vocabulary_base": (printed[0] - base["encoder"] - base["decoder"]) / 512,
         "params.implied_vocabulary_big": (printed[1] - big["encoder"] - big["decoder"]) / 1024,
+        "params.implied_range_base": vocabularies(cited["vaswani.parameters_base"], base),
+        "params.implied_range_big": vocabularies(cited["vaswani.parameters_big"], big),
+        "params.common_range": common,
+        "params.big_at_common": big_at_common / 1e6,
+        "params.attention_layer": attention_layer,
+        "params.attention_total": 18 * attention_layer,
+        "params.feedforward_total": feedforward,
+        "params.base_shares": [100 * kind / base["total"] for kind in by_kind],
         "params.sum_of_stated_parts": 19 + 19 + 25,
         "params.cross": 6 * 4 * 512 * 512,
         "params.norm": 2 * 512,
         "params.norm_encoder_layer": 2 * (2 * 512),
         "params.norm_decoder_layer": 3 * (2 * 512),
-        "params.norm_total": 6 * (2 + 3) * (2 * 512),
+        "params.norm_total": norms,
         "params.residual": 0,
         "params.head_dims": [512 // 8, 1024 // 16],
         "params.d_ff": [4 * 512, 4 * 1024],
@@ -785,12 +840,18 @@ def comparison() -> Facts:
             reached = {p + step * dilation for p in reached for step in (-1, 0, 1)}
         return len(reached)
 
+    depth = 1  # of dilations 1, 3, 9, … until one output has seen 100 positions
+    while seen([3**layer for layer in range(depth)]) < 100:
+        depth += 1
     windows = [start for start in range(100) if start + 5 <= 100]
     recurrent, attention_layer = 50 * 512**2, 50**2 * 512
     return {
         "compare.receptive_field": seen([1] * 5),
         "compare.dilated_receptive_field": seen([3**layer for layer in range(5)]),
         "compare.windows": len(windows),
+        "compare.windows_claimed": 100 // 5,
+        "compare.dilated_depth": depth,
+        "compare.convolution_50": 3 * 50 * 512**2,
         "compare.depth": layers_until(99, range(0, 5)),  # the first and the last of 100 positions meet in one output
         "compare.recurrent_50": recurrent,
         "compare.attention_50": attention_layer,
@@ -824,7 +885,7 @@ def gradients() -> Facts:
         "rnn.half_life": half_life,
         "rnn.shrinking": 0.9**50,
         "rnn.growing": 1.1**50,
-        "rnn.spectral_norms": norms,
+        "rnn.power_norms": norms,
         "rnn.tanh_factor": (1.1 * slope) ** 50,
         "rnn.gate_path": 0.99**100,
         "rnn.clipped": [part * min(1, 1 / length) for part in gradient],
@@ -922,6 +983,7 @@ def FACTS(root: Path = HERE) -> Facts:  # noqa: N802 (the name that the design g
         **afterwards(cited),
         **limits(),
         **costs(cited),
+        **whole_model(),
         **parameters(cited),
         **comparison(),
         **gradients(),
@@ -1139,6 +1201,11 @@ class Page:
         open_fences: list[tuple[str, Fence]] = []
         for number, line in enumerate(lines, 1):
             found = FENCE.fullmatch(line)
+            if found and found[1][0] == "`" and "`" in found[3]:  # which CommonMark takes for code in a line
+                if found[2]:
+                    message = "a backtick in the line that opens a ``` fence: open it with ::: or ~~~"
+                    self.broken.append(Problem(self.name, number, message))
+                found = None
             top = open_fences[-1] if open_fences else None
             inside = top is not None and (top[1].name in OPAQUE or not top[1].name)
             if found and top and not found[2] and not found[3] and self._closes(found[1], top[0]):

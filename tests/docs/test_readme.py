@@ -188,7 +188,7 @@ def test_both_have_the_same_sections_with_the_same_figures_and_code() -> None:
     for number, ((_, ours), (_, theirs)) in enumerate(zip(english, chinese)):
         assert figures(ours) == figures(theirs), f"figures of section {number}"
         for pattern in (r"`([^`\n]+)`", r"@@\w+@@", r"\]\((?!README)([^)]*)\)"):
-            plain = (FENCED.sub(" ", text).replace(".zh.md", ".md") for text in (ours, theirs))
+            plain = (FENCED.sub(" ", text).replace(".zh.md", ".md").replace("/zh/", "/en/") for text in (ours, theirs))
             first, second = (set(re.findall(pattern, text)) for text in plain)
             assert first == second, f"section {number}"
 
@@ -245,7 +245,7 @@ def test_signatures_are_those_that_the_scores_carry() -> None:
 def test_every_library_of_the_project_is_accounted_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["plots"], *extras["tensorboard"]]
+    wanted = [*project["dependencies"], *extras["plots"], *extras["tensorboard"], *extras["formats"]]
     names = {re.split(r"[><=~! ]", requirement)[0] for requirement in wanted}
     for page in BOTH:
         rows = re.findall(r"^\| ([\w-]+)(?: ?[(（].*)? \|", sections(page)[-2][1], re.MULTILINE)

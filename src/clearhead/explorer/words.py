@@ -70,7 +70,7 @@ CAPTIONS = {
     "active": Both("after the activation", "激活之后"),
     "beam": Both(
         "Every hypothesis that lived on or ended, a column a step; below each token the sum of its log-probabilities",
-        "每一步保留或完成的假设，一步一列；词元下方是对数概率的累计值",
+        "每一步保留或完成的候选译文，一步一列；词元下方是累计的对数概率",
     ),
     "hidden": Both("what leaves the decoder", "解码器的输出"),
 }
@@ -184,7 +184,7 @@ def join_words(placement: str) -> Both:
     """W_O, the residual and the norm."""
     start = Both(
         "The outputs of the heads are set side by side and mixed by one more learnt matrix, W_O.",
-        "各头的输出并排放好，再由另一个学到的矩阵 W_O 混合。",
+        "各头的输出并排放好，再由另一个学到的矩阵 W_O 混合起来。",
     )
     end = add_and_norm(placement)
     return Both(f"{start.en} {end.en}", start.zh + end.zh)
@@ -227,7 +227,7 @@ def memory_words() -> Both:
         "The rows that leave the last layer are all that the decoder will know of the source: one row a token. "
         "They are "
         "worked out once, and every step of the translation reads them.",
-        "离开最后一层的这些行，就是解码器对原文所知的全部：每个词元一行。它们只算一次，译文的每一步都会读它们。",
+        "离开最后一层的这些行，就是解码器所知的关于原文的一切：每个词元一行。它们只算一次，译文的每一步都会读它们。",
     )
 
 
@@ -256,7 +256,7 @@ def logits_words(size: int) -> Both:
         f"The last row of each position is multiplied with all {size:,} rows of the output table: one number a "
         f"piece, its "
         "logit. Softmax makes probabilities of them. Marked is the token that the target takes.",
-        f"每个位置的最后一行与输出表的全部 {size:,} 行相乘，每个片段得到一个数，即 logit；softmax "
+        f"每个位置在最后一层的输出与输出表的全部 {size:,} 行相乘，每个词元得到一个数，即 logit；softmax "
         f"把它们变成概率。标出的是译文所取的词元。",
     )
 
@@ -274,8 +274,8 @@ def search_words(beam: int) -> Both:
         f"among the first {beam} that end are finished, and the best {beam} of the others live on. It stops "
         f"when no living "
         "hypothesis can still win.",
-        f"同时保留 {beam} 个假设。每一步看它们全部延续中最好的 {2 * beam} 个：前 {beam} 个里结束的就算完成，"
-        f"其余的取最好的 {beam} 个继续。没有哪个假设还可能胜出时，搜索结束。",
+        f"同时保留 {beam} 条候选译文。每一步看它们所有续写中最好的 {2 * beam} 个：前 {beam} 个里结束的就算完成，"
+        f"其余的取最好的 {beam} 个继续。没有哪条未完成的译文还可能胜出时，搜索结束。",
     )
 
 
@@ -285,7 +285,7 @@ def finals_words(formula: str) -> Both:
         f"Every further token makes a hypothesis less likely, so long ones would always lose. The score makes "
         f"up for it: "
         f"{formula}, where |Y| counts the tokens with `</s>`. The highest score wins.",
-        f"每多一个词元，假设的概率就更低，长的总要吃亏。得分对此作了补偿：{formula}，其中 |Y| 是含 `</s>` "
+        f"每多一个词元，译文的概率就更低，长的总要吃亏。得分对此作了补偿：{formula}，其中 |Y| 是含 `</s>` "
         f"的词元数。得分最高者胜出。",
     )
 

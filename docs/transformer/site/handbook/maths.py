@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, tostring
 
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["mathml", "setup"]
 
+_SCRIPTS = {"msub", "msup", "msubsup", "munder", "mover", "munderover"}
+_QUANTITIES = {"mi", "mn", "mfrac", "msqrt", *_SCRIPTS}
 _log = logging.getLogger(__name__)
 
 
 def mathml(latex: str, *, block: bool) -> str:
     """LaTeX as a `math` element. Raises ValueError, naming the command, for what the converter does not know."""
+    if "\\operatorname*" in latex:
+        raise ValueError(f"{latex!r} uses \\operatorname*, which has no MathML here: write \\operatorname")
     try:
         tree = Converter(display="block" if block else "inline").convert_to_element(latex)
     except Exception as error:  # the converter has a class of its own for each fault, without a common one
@@ -32,8 +37,36 @@ def mathml(latex: str, *, block: bool) -> str:
         # A space for the eye would be read aloud as a character.
         if element.tag == "mi" and element.text is None and len(element) == 0:
             element.tag = "mrow"
+        # Names of functions and the sign of infinity come as operators, which a browser would set apart on both sides.
+        text = element.text or ""
+        if element.tag == "mo" and (text == "∞" or (text.isalpha() and len(text) > 1)):
+            element.tag = "mi"
+    for row in list(tree.iter("mrow")):
+        _space_functions(row)
+        _mark_signs(row)
     tree.set("alttext", latex.strip())
     return _serialise(tree)
+
+
+def _space_functions(row: Element) -> None:
+    """Put a thin blank between a function's name and its neighbours, except before a bracket: log p, but log(p)."""
+    for place in range(len(row) - 1, -1, -1):
+        child = row[place]
+        name = child[0] if child.tag in _SCRIPTS and len(child) else child
+        if name.tag != "mi" or not (name.text or "")[1:].isalpha():
+            continue
+        if place + 1 < len(row) and row[place + 1].tag in _QUANTITIES:
+            row.insert(place + 1, Element("mspace", width="0.167em"))
+        if place and (row[place - 1].tag in _QUANTITIES or (row[place - 1].text or "") in {")", "]"}):
+            row.insert(place, Element("mspace", width="0.167em"))
+
+
+def _mark_signs(row: Element) -> None:
+    """A minus after another operator is a sign and stands close to what it turns: = −x, but a − x."""
+    for before, child in pairwise(row):
+        after_operator = before.tag == "mo" and (before.text or "") not in {")", "]", "|", "}", "!"}
+        if child.tag == "mo" and child.text == "−" and after_operator:
+            child.set("form", "prefix")
 
 
 def _serialise(tree: Element) -> str:

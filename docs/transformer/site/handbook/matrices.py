@@ -12,6 +12,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from handbook import values
+from handbook.numbers import typeset
 from handbook.svg import EM, Run, draw, escape, measure, plain, read_runs
 from handbook.words import words
 
@@ -92,7 +93,7 @@ def _cell(block: Block, row: int, column: int, box: tuple[float, float, float], 
         f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_ROW:g}" '
         f'fill-opacity="{strength:.3g}"/>'
         f'<text data-fact="{escape(identifier)}" x="{x + width / 2:.1f}" y="{y + 20:.1f}" font-size="{_CELL:g}" '
-        f'text-anchor="middle">{escape(shown.replace("-", "−"))}</text></g>'
+        f'text-anchor="middle">{escape(typeset(shown))}</text></g>'
     )
 
 

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
 
-__all__ = ["NUMBER_ROLE", "Shown", "setup", "tooltip"]
+__all__ = ["NUMBER_ROLE", "Shown", "setup", "tooltip", "typeset"]
 
 NUMBER_ROLE = re.compile(r"\{(fact|cited|wrong)\}`([^`<]*?)\s*<([^`<>]+)>`")
 _CONTENT = re.compile(r"(.*?)\s*<([^<>]+)>\s*", re.DOTALL)
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +45,17 @@ def tooltip(kind: str, identifier: str, language: str | None) -> str | None:
     return say["fact"].format(id=identifier, value=values.describe(value))
 
 
+def typeset(number: str) -> str:
+    """A number as it is printed: a real minus, and powers of ten raised.
+
+    >>> typeset("-1.5e-8"), typeset("3×10^19")
+    ('−1.5×10⁻⁸', '3×10¹⁹')
+    """
+    number = re.sub(r"(?<=\d)[eE]\+?(?=-?\d)", "×10^", number)
+    number = re.sub(r"\^(-?\d+)", lambda power: power[1].translate(_RAISED), number)
+    return number.replace("-", "−")
+
+
 class NumberRole(SphinxRole):
     """`shown <id>`, as a span for a fact and as a link for a number of a paper or of an erratum."""
 
@@ -62,7 +74,7 @@ class NumberRole(SphinxRole):
         if tip is None:
             _log.warning("{%s} knows no id %r", self.kind, identifier, location=self.get_location())
             tip = identifier
-        node = Shown(self.rawtext, shown, kind=self.kind, fact=identifier, tip=tip)
+        node = Shown(self.rawtext, typeset(shown), kind=self.kind, fact=identifier, tip=tip)
         target = {"fact": "", "wrong": f"errata.html#{identifier.lower()}"}.get(self.kind)
         if target is None:
             entry = values.cited(identifier) or {"source": "unknown"}

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from handbook.numbers import NUMBER_ROLE, tooltip
+from handbook.numbers import NUMBER_ROLE, tooltip, typeset
 
 __all__ = ["EM", "Run", "draw", "escape", "measure", "plain", "read_runs"]
 
@@ -57,7 +57,7 @@ def read_runs(text: str, language: str | None = None) -> list[Run]:
             tip = tooltip(kind, identifier, language)
             if tip is None:
                 raise ValueError(f"{{{kind}}} knows no id {identifier!r}")
-            runs.append(Run(shown, kind, 0, tip, identifier))
+            runs.append(Run(typeset(shown), kind, 0, tip, identifier))
         elif match["maths"]:
             runs += _maths(match["maths"])
         else:

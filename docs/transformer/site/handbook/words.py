@@ -26,11 +26,11 @@ WORDS = {
         "paper": "论文原文",
         "line": "第 {first} 行",
         "lines": "第 {first}–{last} 行",
-        "omitted": "略去文档字符串",
+        "omitted": "文档字符串从略",
         "fact": "{id} = {value}（计算所得）",
         "fact_unknown": "{id}（计算所得）",
         "cited": "{id} = {value}，出自 {source}，{where}",
-        "wrong": "某份资料如此写，有误：勘误 {id}",
+        "wrong": "有资料这样写，但有误，见勘误 {id}",
         "values": "第 {row} 行：{cells}。",
     },
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from clearhead.models import presets
 from clearhead.models.build import build, count_parameters
 from clearhead.models.config import TransformerConfig
 from clearhead.models.transformer import DecoderLayer, EncoderLayer
+from clearhead.nn.attention import Attention
+from clearhead.nn.feedforward import FeedForward
 from clearhead.nn.residual import Residual
 from clearhead.recipes.handbook.registry import facts
 from clearhead.recipes.info import parameters_by_part
@@ -93,6 +96,39 @@ def _norms(module: nn.Module) -> list[nn.Module]:
     return [part for part in module.modules() if isinstance(part, nn.LayerNorm)]
 
 
+@facts("params", "attention_layer attention_total feedforward_total base_shares", by=[build, Attention, FeedForward])
+def kinds() -> tuple[int, int, int, list[float]]:
+    """The base model by kind of part: one attention and all, all feed-forward; per cent with embedding and norms."""
+    model = build(presets.base(VOCABULARY), device="meta")
+    attentions = [counted(part) for part in model.modules() if isinstance(part, Attention)]
+    feed_forward = sum(counted(part) for part in model.modules() if isinstance(part, FeedForward))
+    norms = sum(counted(part) for part in _norms(model))
+    parts_in_order = (counted(model, "embedding."), sum(attentions), feed_forward, norms)
+    shares = [100 * part / count_parameters(model) for part in parts_in_order]
+    return attentions[0], sum(attentions), feed_forward, shares
+
+
+@facts("params", "implied_range_base implied_range_big", by=[build, presets.base, presets.big])
+def ranges() -> tuple[list[int], list[int]]:
+    """The smallest and the largest vocabulary with which base rounds to 65 million, and big to 213."""
+    return _range(presets.base, 65), _range(presets.big, 213)
+
+
+def _range(preset: Callable[..., TransformerConfig], millions: int) -> list[int]:
+    one, more = (count_parameters(build(preset(size), device="meta")) for size in (VOCABULARY, VOCABULARY + 1))
+    return rounding_range(one, more - one, millions)
+
+
+def rounding_range(count: int, row: int, millions: int) -> list[int]:
+    """First and last vocabulary that give so many millions, rounded, if `VOCABULARY` gives `count`.
+
+    Each token more is one `row` more; half a million belongs to the upper.
+    """
+    bounds = [(2 * millions + side) * 10**6 // 2 for side in (-1, 1)]
+    first, beyond = (VOCABULARY - (count - bound) // row for bound in bounds)
+    return [first, beyond - 1]
+
+
 @facts("params", "norm residual", by=[Residual])
 def residual() -> tuple[int, int]:
     """One norm; and what the residual connection has beside its norm."""
@@ -107,33 +143,54 @@ def widths() -> tuple[list[int], list[int]]:
     return [config.attention.widths(config.d_model)[2] for config in both], [config.d_ff for config in both]
 
 
+TABLE_3: dict[str, tuple[dict[str, Any], int]] = {
+    "N 2": ({"encoder_layers": 2, "decoder_layers": 2}, 36),
+    "N 4": ({"encoder_layers": 4, "decoder_layers": 4}, 50),
+    "N 8": ({"encoder_layers": 8, "decoder_layers": 8}, 80),
+    "d_model 256": ({"d_model": 256}, 28),
+    "d_model 1024": ({"d_model": 1024}, 168),
+    "d_ff 1024": ({"d_ff": 1024}, 53),
+    "d_ff 4096": ({"d_ff": 4096}, 90),
+}
+"""Rows of the paper's Table 3 and the millions that it prints: the heads grow with d_model, and d_ff stays at 2048."""
+NARROW = {16: 58, 32: 60}
+"""Its rows in which d_k alone shrinks, likewise."""
+
+
 @facts("params", "table3_millions", by=[build, EncoderLayer, DecoderLayer])
 def table_3() -> list[float]:
-    """Rows of the paper's Table 3 with 37000 tokens, in millions.
-
-    They are d_k 16 and 32, N 2, 4 and 8, d_model 256 and 1024, d_ff 1024 and 4096. d_k alone shrinks in the first two;
-    in those of d_model the heads grow with it and d_ff stays at 2048.
-    """
-    models = [
-        *({"encoder_layers": count, "decoder_layers": count} for count in (2, 4, 8)),
-        *({"d_model": width} for width in (256, 1024)),
-        *({"d_ff": width} for width in (1024, 4096)),
-    ]
-    totals = [build_count(**figures) for figures in models]
-    return [total / MILLION for total in [*(_narrow_keys(width) for width in (16, 32)), *totals]]
+    """Rows of the paper's Table 3 with 37000 tokens, in millions: d_k 16 and 32, then those of `TABLE_3`."""
+    return [count / MILLION for count in table_3_counts(VOCABULARY)]
 
 
-def build_count(**figures: Any) -> int:
-    """Parameters of the base model with other figures."""
-    return count_parameters(build(presets.base(VOCABULARY, **figures), device="meta"))
+def table_3_counts(vocabulary: int) -> list[int]:
+    """The parameters of those rows."""
+    narrow = [_narrow_keys(vocabulary, width) for width in NARROW]
+    return [*narrow, *(count_parameters(_empty(vocabulary, figures)) for figures, _ in TABLE_3.values())]
 
 
-def _narrow_keys(width: int) -> int:
+def _empty(vocabulary: int, figures: dict[str, Any]) -> nn.Module:
+    """The base model with other figures and no numbers in it."""
+    return build(presets.base(vocabulary, **figures), device="meta")
+
+
+def _narrow_keys(vocabulary: int, width: int) -> int:
     """The base model with queries and keys of another width; our configuration ties it to that of the values."""
-    whole = build(presets.base(VOCABULARY), device="meta")
-    narrow = build(presets.base(VOCABULARY, attention={"heads": 8, "head_dim": width}), device="meta")
+    whole, narrow = (_empty(vocabulary, {"attention": {"heads": 8, "head_dim": size}}) for size in (64, width))
     ends = ("attention.query.", "attention.key.")
     return count_parameters(whole) - counted(whole, *ends) + counted(narrow, *ends)
+
+
+@facts("params", "common_range big_at_common", by=[build, presets.base, presets.big])
+def one_vocabulary() -> tuple[list[int], float]:
+    """Vocabularies with which base and those rows all round to what is printed; big, in millions, with the first."""
+    printed = [65, *NARROW.values(), *(millions for _, millions in TABLE_3.values())]
+    here, next_to_it = (
+        [count_parameters(_empty(size, {})), *table_3_counts(size)] for size in (VOCABULARY, VOCABULARY + 1)
+    )
+    ranges = [rounding_range(a, b - a, millions) for a, b, millions in zip(here, next_to_it, printed, strict=True)]
+    first, last = max(low for low, _ in ranges), min(high for _, high in ranges)
+    return [first, last], count_parameters(build(presets.big(first), device="meta")) / MILLION
 
 
 @facts("params", "base_bytes adam_bytes", by=[build, build_optimizer])

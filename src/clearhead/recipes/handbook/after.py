@@ -15,7 +15,7 @@ from clearhead.recipes.handbook.setting import vector
 __all__: list[str] = []
 
 
-@facts("after", "years tokens_per_parameter orders loss_factor chinchilla_tokens")
+@facts("after", "years tokens_per_parameter orders loss_factor chinchilla_tokens chinchilla_operations glue_before")
 def scale() -> tuple[float | Fraction, ...]:
     """Quotients and powers of figures that papers report."""
     return (
@@ -24,6 +24,8 @@ def scale() -> tuple[float | Fraction, ...]:
         math.log10(1_500_000_000) - math.log10(768),
         vector(10).pow(-0.05).item(),
         20 * 70 * 10**9,
+        6 * (70 * 10**9) * (20 * 70 * 10**9),  # six operations a parameter and token, forward and backward
+        Fraction("80.5") - Fraction("7.7"),
     )
 
 

@@ -21,6 +21,7 @@ from clearhead.recipes.handbook import (
     representation,
     softmax,
     training,
+    whole_model,
 )
 from clearhead.recipes.handbook.registry import Recipe, recipes
 
@@ -42,6 +43,7 @@ CHAPTERS = (
     after,
     limits,
     cost,
+    whole_model,
     accounts,
     comparison,
     lineage,

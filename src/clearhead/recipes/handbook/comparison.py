@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from clearhead.nn.attention import Attention
 from clearhead.nn.linear import Linear
 from clearhead.recipes.handbook.changed import pairwise, stepwise
+from clearhead.recipes.handbook.counting import flops
 from clearhead.recipes.handbook.registry import facts
 
 __all__ = ["receptive_field"]
@@ -26,12 +28,29 @@ def receptive_field(kernel: int, dilations: Sequence[int]) -> int:
     return int((gradient != 0).sum())
 
 
-@facts("compare", "receptive_field dilated_receptive_field windows depth")
-def convolutions() -> tuple[int, int, int, int]:
-    """Five layers of width 3, plain and dilated; windows of width 5 in 100 positions, and layers that join those."""
-    windows = F.conv1d(torch.ones(1, 1, 100), torch.ones(1, 1, 5)).shape[-1]
+@facts("compare", "receptive_field dilated_receptive_field windows windows_claimed depth dilated_depth")
+def convolutions() -> tuple[int, ...]:
+    """Five layers of width 3, plain and dilated; windows of width 5 in 100 positions; layers that join all of those.
+
+    What is claimed holds for windows that do not overlap.
+    """
+    windows, apart = (F.conv1d(torch.ones(1, 1, 100), torch.ones(1, 1, 5), stride=step).shape[-1] for step in (1, 5))
     depth = next(layers for layers in range(1, 100) if receptive_field(5, [1] * layers) >= 100)
-    return receptive_field(3, [1] * 5), receptive_field(3, [3**layer for layer in range(5)]), windows, depth
+    dilated = next(layers for layers in range(1, 100) if receptive_field(3, powers(layers)) >= 100)
+    return receptive_field(3, [1] * 5), receptive_field(3, powers(5)), windows, apart, depth, dilated
+
+
+def powers(layers: int) -> list[int]:
+    """Dilations 1, 3, 9 and so on."""
+    return [3**layer for layer in range(layers)]
+
+
+@facts("compare", "convolution_50")
+def convolution_50() -> int:
+    """Multiplications of a convolution of width 3 over 50 positions of width 512, counted by PyTorch."""
+    with torch.device("meta"):
+        layer, x = nn.Conv1d(512, 512, 3, padding=1), torch.empty(1, 512, 50)
+    return flops(lambda: layer(x)) // 2
 
 
 @facts("compare", "recurrent_50 attention_50 ratio_50 ratio_4096", by=[Attention, Linear])

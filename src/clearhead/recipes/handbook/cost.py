@@ -41,6 +41,18 @@ def elements() -> tuple[list[int], list[float]]:
     return counts, [count / counts[0] for count in counts]
 
 
+@facts("cost", "layer_shares layer_100", by=[Attention, FeedForward])
+def parts_of_a_layer() -> tuple[list[list[float]], list[int]]:
+    """An encoder layer's maps, scoring and mixing, feed-forward: per cent at three lengths, and operations for 100."""
+
+    def parts(length: int) -> list[int]:
+        attention = attention_cost(length, WIDTH)
+        return [attention.linear, attention.attention, feed_forward_cost(length, WIDTH)]
+
+    shares = [[100 * part / layer_cost(length, WIDTH) for part in parts(length)] for length in (100, 1024, 4096)]
+    return shares, parts(100)
+
+
 @facts("cost", "mha_growth layer_growth doubling", by=[Attention, FeedForward])
 def growth() -> tuple[float, float, float]:
     """From 512 to 32768 positions: attention with its projections, a whole layer; scoring and mixing when n doubles."""

@@ -51,7 +51,7 @@ def half_life() -> int:
     return next(steps for steps in range(1, 1000) if _through(steps, 0.99) <= 0.5)
 
 
-@facts("rnn", "matrix singular_value spectral_norms")
+@facts("rnn", "matrix singular_value power_norms")
 def transient() -> tuple[Tensor, Tensor, list[Tensor]]:
     """A matrix whose eigenvalues are below one, its largest singular value, and Frobenius norms of its powers."""
     weight = matrix([[0.9, 1], [0, 0.9]])

@@ -1,0 +1,294 @@
+"""The handbook as readers meet it: built once, then opened from the disk in Chromium, without a network.
+
+Every page of both languages is opened wide and as narrow as a phone, in light and in dark. What a page must not do:
+ask for anything but files, complain on the console, or be wider than the screen.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+# The first test waits for the build, which all share.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("site")]
+
+ROOT = Path(__file__).resolve().parents[2]
+HANDBOOK = ROOT / "docs/transformer"
+LANGUAGES = {"en": "en", "zh": "zh-CN"}
+NAMES = sorted(path.stem for path in (HANDBOOK / "en").glob("*.md"))
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("sphinx", reason="the handbook's site needs the docs extra: pip install 'clearhead[docs]'")
+    out = tmp_path_factory.mktemp("handbook")
+    command = [sys.executable, str(HANDBOOK / "site/build.py"), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=out)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is in requirements/dev.txt")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Watch:
+    """A page that keeps account of what it asked for and what it complained of."""
+
+    def __init__(self, context: "BrowserContext") -> None:
+        self.page: Page = context.new_page()
+        self.faults: list[str] = []
+        self.page.on("console", lambda message: self.note(f"console: {message.text}", message.type != "log"))
+        self.page.on("pageerror", lambda error: self.note(f"error: {error}"))
+        self.page.on(
+            "request", lambda request: self.note(f"asks for {request.url}", not request.url.startswith("file:"))
+        )
+        self.page.on("requestfailed", lambda request: self.note(f"does not get {request.url}"))
+
+    def note(self, fault: str, matters: bool = True) -> None:
+        if matters and not fault.startswith("asks for data:"):
+            self.faults.append(f"{self.page.url.rpartition('/')[2]} {fault}")
+
+
+def opened(browser: "Browser", **options: object) -> "BrowserContext":
+    return browser.new_context(offline=True, **options)  # type: ignore[arg-type]
+
+
+def test_a_wrong_number_stops_the_build(tmp_path: Path) -> None:
+    copy = tmp_path / "docs/transformer"
+    shutil.copytree(HANDBOOK, copy, ignore=shutil.ignore_patterns("__pycache__", "model"))
+    lock = Path("src/clearhead/recipes/handbook/facts.lock.json")
+    (tmp_path / lock).parent.mkdir(parents=True)
+    shutil.copyfile(ROOT / lock, tmp_path / lock)
+    page = copy / "en/04-attention.md"
+    text = page.read_text(encoding="utf-8")
+    assert "0.401112" in text
+    page.write_text(text.replace("0.401112", "0.401212", 1), encoding="utf-8")
+    out = tmp_path / "out"
+    done = subprocess.run([sys.executable, str(copy / "site/build.py"), str(out)], capture_output=True, text=True)
+    told = done.stdout + done.stderr
+    assert done.returncode == 1 and "en/04-attention.md" in told and "0.401212" in told and not out.exists(), told
+
+
+# ---------------------------------------------------------------------------------------------------- the files alone
+
+
+class Document(HTMLParser):
+    """The ids, the links and the language of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.language = ""
+        self.current: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if identifier := values.get("id"):
+            self.ids.append(identifier)
+        self.links += [value for key in ("href", "src") if (value := values.get(key)) and tag != "use"]
+        if tag == "html":
+            self.language = values.get("lang") or ""
+        if values.get("aria-current") == "true":
+            self.current.append(values.get("hreflang") or "")
+
+
+@pytest.fixture(scope="module")
+def documents(site: Path) -> dict[Path, Document]:
+    return {path: Document(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
+
+
+def test_both_languages_have_every_page_and_say_which_they_are(site: Path, documents: dict[Path, Document]) -> None:
+    for folder, language in LANGUAGES.items():
+        for name in NAMES:
+            document = documents[site / folder / f"{name}.html"]
+            assert document.language == language and document.current == [language], (folder, name)
+            other = "en" if folder == "zh" else "zh"
+            assert f"../{other}/{name}.html" in document.links
+        assert (site / folder / "walkthrough.html").stat().st_size > 20_000
+
+
+def test_ids_are_unique_in_every_page(documents: dict[Path, Document]) -> None:
+    twice = {path.name: [i for i, n in Counter(document.ids).items() if n > 1] for path, document in documents.items()}
+    assert {name: ids for name, ids in twice.items() if ids} == {}
+
+
+def test_every_link_finds_its_file_and_anchor(site: Path, documents: dict[Path, Document]) -> None:
+    checked = 0
+    broken: list[str] = []
+    for path, document in documents.items():
+        for link in document.links:
+            address, anchor = urldefrag(link)
+            if "://" in address or address.startswith(("data:", "mailto:")):
+                continue
+            target = (path.parent / unquote(address.partition("?")[0])).resolve() if address else path
+            checked += 1
+            if (
+                not target.exists()
+                or anchor
+                and target.suffix == ".html"
+                and unquote(anchor) not in documents[target].ids
+            ):
+                broken.append(f"{path.relative_to(site)}: {link}")
+    assert broken == [] and checked > 1000
+
+
+# ----------------------------------------------------------------------------------------------------- in the browser
+
+
+@pytest.mark.parametrize("folder", LANGUAGES)
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1280)])
+def test_no_page_complains_asks_or_overflows(
+    site: Path, browser: "Browser", folder: str, scheme: str, width: int
+) -> None:
+    with opened(browser, color_scheme=scheme, viewport={"width": width, "height": 844}) as context:
+        watch = Watch(context)
+        for name in [*NAMES, "search", "walkthrough"]:
+            watch.page.goto((site / folder / f"{name}.html").as_uri(), wait_until="load")
+            wide = watch.page.evaluate("document.documentElement.scrollWidth")
+            watch.note(f"is {wide} wide on a screen of {width}", wide > width)
+            # What sticks out to the left can never be scrolled to.
+            lost = watch.page.evaluate(
+                "[...document.querySelectorAll('article svg, article table, article math')]"
+                ".filter((e) => e.getBoundingClientRect().left < -1).length"
+            )
+            watch.note(f"loses {lost} figures on the left", lost > 0)
+        assert watch.faults == []
+
+
+GLYPHS = """
+(text) => {
+  const drawn = (letter) => {
+    const canvas = document.createElement('canvas');
+    canvas.width = canvas.height = 32;
+    const brush = canvas.getContext('2d', { willReadFrequently: true });
+    brush.font = '24px ' + getComputedStyle(document.querySelector('article')).fontFamily;
+    brush.fillText(letter, 2, 26);
+    return brush.getImageData(0, 0, 32, 32).data.join();
+  };
+  const missing = drawn('\\uffff'), blank = drawn(' '), seen = new Map(), wrong = [];
+  for (const letter of text) {
+    const image = drawn(letter);
+    if (image === missing || image === blank || seen.has(image)) wrong.push(letter);
+    seen.set(image, letter);
+  }
+  return wrong;
+}
+"""
+
+
+def test_chinese_characters_are_really_drawn(site: Path, browser: "Browser") -> None:
+    with opened(browser) as context:
+        page = context.new_page()
+        letters: set[str] = set()
+        for name in ("index", "04-attention", "errata"):
+            page.goto((site / "zh" / f"{name}.html").as_uri())
+            letters |= {letter for letter in page.inner_text("article") if "\u4e00" <= letter <= "\u9fff"}
+        assert len(letters) > 300
+        assert page.evaluate(GLYPHS, "".join(sorted(letters))) == []
+        # The check would notice: neither U+FFFF nor a letter that comes twice passes.
+        assert page.evaluate(GLYPHS, "把\uffff书把") == ["\uffff", "把"]
+
+
+def test_maths_is_drawn_in_the_font_beside_the_page(site: Path, browser: "Browser") -> None:
+    with opened(browser) as context:
+        page = context.new_page()
+        page.goto((site / "en/04-attention.html").as_uri())
+        fonts = "document.fonts.ready.then((set) => [...set].map((face) => `${face.family} ${face.status}`))"
+        assert "STIX Two Math loaded" in page.evaluate(fonts)
+        root = page.evaluate("document.querySelector('math msqrt').getBoundingClientRect().height")
+        line = page.evaluate("parseFloat(getComputedStyle(document.querySelector('math msqrt')).fontSize)")
+        assert root > 0.8 * line
+
+
+def test_a_tap_on_a_number_tells_its_name_and_exact_value(site: Path, browser: "Browser") -> None:
+    exact = json.loads((ROOT / "src/clearhead/recipes/handbook/facts.lock.json").read_text(encoding="utf-8"))["facts"]
+    with opened(browser, viewport={"width": 390, "height": 844}, has_touch=True) as context:
+        page = context.new_page()
+        page.goto((site / "zh/04-attention.html").as_uri())
+        tip = page.locator(".number-tip")
+        for where in ("span.fact[data-fact^='attn.weights.']", "g.cell:has([data-fact='attn.weights.0.0'])"):
+            assert not tip.is_visible()
+            page.locator(where).first.tap()
+            name, _, value = tip.inner_text().partition(" = ")
+            row, column = map(int, name.removeprefix("attn.weights.").split("."))
+            shown = float(value.partition("（")[0])
+            assert shown == pytest.approx(exact["attn.weights"][row][column], abs=1e-11)
+            box = tip.bounding_box()
+            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390
+            page.keyboard.press("Escape")
+
+
+def test_screens_are_light_or_dark_and_paper_is_white(site: Path, browser: "Browser") -> None:
+    shade = "getComputedStyle(document.querySelector(place)).backgroundColor.match(/[0-9]+/g).slice(0, 3).map(Number)"
+    colour = f"(place) => {shade}"
+    places = ("body", ".matrices", ".diagrams", ".misconception", ".symbol .highlight")
+    with opened(browser, color_scheme="dark") as context:
+        page = context.new_page()
+        page.goto((site / "en/04-attention.html").as_uri())
+        assert all(max(page.evaluate(colour, place)) < 90 for place in places)
+        page.emulate_media(color_scheme="light")
+        assert all(min(page.evaluate(colour, place)) > 200 for place in places)
+        page.emulate_media(color_scheme="dark", media="print")
+        assert all(min(page.evaluate(colour, place)) > 200 for place in places)
+
+
+@pytest.mark.parametrize(("folder", "words"), [("en", "softmax"), ("zh", "注意力")])
+def test_search_works_from_the_disk(site: Path, browser: "Browser", folder: str, words: str) -> None:
+    with opened(browser) as context:
+        watch = Watch(context)
+        watch.page.goto((site / folder / "search.html").as_uri() + f"?q={words}")
+        watch.page.wait_for_selector("#search-results li a", timeout=30_000)
+        found = watch.page.eval_on_selector_all("#search-results li a", "(links) => links.map((link) => link.href)")
+        assert any("04-attention.html" in link for link in found), found
+        assert watch.faults == []
+
+
+@pytest.mark.parametrize(("locale", "folder"), [("zh-TW", "zh"), ("en-GB", "en"), ("fr-FR", "en")])
+def test_the_first_page_picks_the_language_of_the_reader(
+    site: Path, browser: "Browser", locale: str, folder: str
+) -> None:
+    with opened(browser, locale=locale) as context:
+        page = context.new_page()
+        page.goto((site / "index.html").as_uri())
+        page.wait_for_url(f"**/{folder}/index.html")
+
+
+def test_without_scripts_everything_can_be_reached_and_read(site: Path, browser: "Browser") -> None:
+    with opened(browser, java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto((site / "index.html").as_uri())
+        page.click("a[hreflang=zh-CN]")
+        page.click("article a[href='04-attention.html']")
+        answer = page.locator("details.solution").first
+        assert not answer.locator("p").first.is_visible()
+        answer.locator("summary").click()
+        assert answer.locator("p").first.is_visible()
+        assert page.locator("article math").first.is_visible() and page.locator("article svg").first.is_visible()
+        page.click("nav.language-switch a[hreflang=en]")
+        assert page.url.endswith("/en/04-attention.html")
