@@ -53,7 +53,7 @@ ROWS = {
         Row("hostile", "pickles, arrays, configs, tokenizers as bundles", "0 executions, refused", 50, 50, 50),
         Row("masked", "rows that may read nothing", "finite, exactly 0, neighbours same", 200, 200, 200),
         Row("crafted", "crafted lines, up to 1 MB", "doubling costs ≤ 2.5 ×", 1_000, 100, 30),
-        Row("flat", "records through convert and check", "memory does not grow", 200_000, 20_000, 50_000),
+        Row("flat", "records through convert, check, filter, split", "memory does not grow", 200_000, 20_000, 50_000),
     )
 }
 """By name, in the order of the table."""

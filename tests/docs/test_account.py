@@ -1,4 +1,4 @@
-"""The page on accounts shows commands that exist, what they really print, and the same in both languages."""
+"""What is shown of `clearhead account`: commands that exist, what they really print, the same in both languages."""
 
 import re
 from pathlib import Path
@@ -43,3 +43,26 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8"))
     assert len(targets) == 2
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+# ------------------------------------------------------------------------------------------------------ the handbook
+
+HANDBOOK = sorted((GUIDE.parent / "transformer").glob("[ez][nh]/*.md"))
+COSTS = [page for page in HANDBOOK if page.name == "l8-accounts.md"]
+
+
+def test_commands_that_the_handbook_shows_exist() -> None:
+    shown = [words for page in HANDBOOK for body in blocks(page, SHELL) for words in shell_commands(body)]
+    assert {words[1] for words in shown if words[0] == "clearhead"} >= {"verify", "account", "walk"}
+    scripts = {words[-1] for words in shown if words[0] == "python3"}
+    assert scripts == {"docs/transformer/verify.py"}
+    assert [fault for words in shown if words[0] != "python3" for fault in faults(words)] == []
+
+
+@pytest.mark.parametrize("page", COSTS, ids=lambda page: page.parent.name)
+def test_the_output_in_the_handbook_is_what_the_command_prints(page: Path) -> None:
+    (words,) = [words for body in blocks(page, SHELL) for words in shell_commands(body)]
+    printed = CliRunner().invoke(app, words[1:]).stdout.splitlines()
+    shown = [line for body in blocks(page, {"text"}) for line in body.splitlines()]
+    assert len(shown) > 10
+    assert [line for line in shown if line not in printed] == []

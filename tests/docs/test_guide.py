@@ -9,7 +9,7 @@ import pytest
 
 from clearhead.config.strict import Config, _models
 from clearhead.config.toml import dump_toml
-from clearhead.models.config import TransformerConfig
+from clearhead.models.config import ModelConfig
 from clearhead.recipes.run_config import RunConfig
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
@@ -20,7 +20,7 @@ ROW = re.compile(r"^\| `([\w.]+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 def keys(model: type[Config], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """(full key, its default, None, or `...` where it is required) for every leaf below `model`, kind by kind."""
     for name, field in model.model_fields.items():
-        inner = [TransformerConfig] if prefix + name == "model" else _models(field.annotation)
+        inner = _models(ModelConfig if prefix + name == "model" else field.annotation)
         for each in inner:
             yield from keys(each, f"{prefix}{name}.")
         if not inner:
@@ -42,7 +42,7 @@ def expected() -> dict[str, str]:
             found[key] = ["required"]
         else:
             found.setdefault(key, []).append(written(default))
-    return kinds | {key: ", ".join(values if len(set(values)) > 1 else values[:1]) for key, values in found.items()}
+    return kinds | {key: ", ".join(dict.fromkeys(values)) for key, values in found.items()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

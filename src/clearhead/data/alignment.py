@@ -8,17 +8,30 @@ shifted by a line 558 of 559 had. Corpora that are sorted by length say nothing,
 """
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Shift", "find_shift"]
+__all__ = ["Lengths", "Shift", "find_shift"]
 
 BLOCK = 256
 LEAST_PAIRS = 100
 OFFSETS = (-1, 1, -2, 2, -3, 3)
 LEAST_CORRELATION = 0.5
 LEAST_GAIN = 0.3
+
+
+class Lengths(Protocol):
+    """Characters of each text of a side, 0 for a blank one: an array, or what is read from a file slice by slice."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def __getitem__(self, part: slice, /) -> NDArray[Any]:
+        """Those from part.start to part.stop."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,8 +43,8 @@ class Shift:
     offset: int
 
 
-def find_shift(sources: NDArray[np.uint32], targets: NDArray[np.uint32]) -> Shift | None:
-    """The first shift of a corpus, from the characters of its sources and targets, [pairs] each, 0 for a blank text."""
+def find_shift(sources: Lengths, targets: Lengths) -> Shift | None:
+    """The first shift of a corpus, from the lengths of its sources and targets, [pairs] each."""
     pairs = len(sources)
     if pairs < LEAST_PAIRS:
         return None
@@ -43,7 +56,7 @@ def find_shift(sources: NDArray[np.uint32], targets: NDArray[np.uint32]) -> Shif
     return None
 
 
-def _offset(sources: NDArray[np.uint32], targets: NDArray[np.uint32], start: int, count: int) -> int:
+def _offset(sources: Lengths, targets: Lengths, start: int, count: int) -> int:
     """By how many lines a block is shifted; 0 if it is not."""
     source = _logarithms(sources, start, count)
     here = _correlation(source, _logarithms(targets, start, count))
@@ -54,7 +67,7 @@ def _offset(sources: NDArray[np.uint32], targets: NDArray[np.uint32], start: int
     return OFFSETS[best] if others[best] > max(LEAST_CORRELATION, here + LEAST_GAIN) else 0
 
 
-def _turn(sources: NDArray[np.uint32], targets: NDArray[np.uint32], start: int, count: int, offset: int) -> int:
+def _turn(sources: Lengths, targets: Lengths, start: int, count: int, offset: int) -> int:
     """After how many of some pairs the shifted translation begins to fit better than the one that stands there."""
     source = _logarithms(sources, start, count)
     ratios = [_logarithms(targets, start + by, count) - source for by in (offset, 0)]
@@ -63,7 +76,7 @@ def _turn(sources: NDArray[np.uint32], targets: NDArray[np.uint32], start: int, 
     return int(np.argmin(np.concatenate(([0.0], np.cumsum(here - shifted)))))
 
 
-def _logarithms(lengths: NDArray[np.uint32], start: int, count: int) -> NDArray[np.float64]:
+def _logarithms(lengths: Lengths, start: int, count: int) -> NDArray[np.float64]:
     """The logarithms of some lengths, NaN for blank texts and beyond the ends: [count]."""
     found = np.zeros(count)
     low, high = max(start, 0), min(start + count, len(lengths))

@@ -1,9 +1,9 @@
 """The data doctor: what is in a corpus, and what is wrong with it, in two streaming runs.
 
 Nothing is refused here; what training would refuse is reported as an error, what it would learn badly from as a
-warning (`rules.py`). For each pair about 40 bytes stay in memory (hashes and a ratio), whatever its text is, and about
-as many more while they are sorted at the end; hashes have 64 bits, so in a corpus of 10 million pairs a count of
-duplicates is off by one with probability 1 in 300,000.
+warning (`rules.py`). Of each pair hashes and lengths are kept, beyond half a million pairs in a temporary file
+(`traces.py`), so that the memory hardly grows with the corpus. Hashes have 64 bits: in a corpus of 10 million pairs a
+count of duplicates is off by one with probability 1 in 300,000.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -207,9 +207,9 @@ class _Examination:
             return report
         found = [Finding(name, seen.count, seen.lines) for name, seen in self._seen.items()]
         found += [
-            Finding(name, len(places), [int(place) + 1 for place in places[:KEPT]])
-            for name, places in self._traces.places().items()
-            if len(places)
+            Finding(name, flags.count, [place + 1 for place in flags.first(KEPT)])
+            for name, flags in self._traces.broken().items()
+            if flags.count
         ]
         report.findings = sorted(found, key=lambda finding: PAIR_RULES.index(finding.name))
         report.ratios, report.distinct_sources = self._traces.ratios(), self._traces.distinct_sources()

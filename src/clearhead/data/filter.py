@@ -8,11 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from clearhead.base.errors import DataError, InputError
 from clearhead.config.strict import suggestion
+from clearhead.data.columns import Flags
 from clearhead.data.entries import chunks
 from clearhead.data.overlap import Overlap
 from clearhead.data.rules import PAIR_RULES, RATIO_FACTOR, RULES, PairRules
@@ -125,7 +123,7 @@ class Sieve:
 
         Raises DataError if the corpus changes between the readings.
         """
-        places, sides, number = self._survey()
+        flags, sides, number = self._survey()
         chosen = frozenset(self._rules)
         done = 0
         for chunk in chunks(self._entries()):
@@ -133,10 +131,11 @@ class Sieve:
             if sides is not None:
                 for index, name in sides.rules_broken([e.source for e in chunk], [e.target for e in chunk]):
                     foreign.setdefault(index, []).append(name)
+            marks = {name: bits[done : done + len(chunk)] for name, bits in flags.items()}
             for index, entry in enumerate(chunk):
                 if done == number:
                     raise DataError(f"the corpus grew while it was read: more than {number} entries; filter it again")
-                broken = {name for name, flags in places.items() if flags[done]}
+                broken = {name for name, marked in marks.items() if marked[index]}
                 broken.update(self._pair_rules.broken(entry.source, entry.target), foreign.get(index, ()))
                 broken.update(overlap.rule(entry.source, entry.target) for overlap in self._overlaps)
                 if entry.state == "review":
@@ -148,7 +147,7 @@ class Sieve:
         if done != number:
             raise DataError(f"the corpus shrank while it was read: {done} entries, {number} before; filter it again")
 
-    def _survey(self) -> tuple[dict[str, NDArray[np.bool_]], SideModel | None, int]:
+    def _survey(self) -> tuple[dict[str, Flags], SideModel | None, int]:
         """The first reading: for the rules on the whole corpus which entries break them, and the model of the sides."""
         chosen = frozenset(self._rules)
         traces = Traces(hashes=bool(chosen & _REPETITIONS), factor=self._factor)
@@ -161,10 +160,5 @@ class Sieve:
                     overlap.look(len(traces), entry.source, entry.target)
             if sides is not None:
                 sides.learn([entry.source for entry in chunk], [entry.target for entry in chunk])
-        flags: dict[str, NDArray[np.bool_]] = {}
-        if len(traces):
-            for name, places in traces.places().items():
-                if name in chosen:
-                    flags[name] = np.zeros(len(traces), dtype=np.bool_)
-                    flags[name][places] = True
-        return flags, sides, len(traces)
+        broken = traces.broken() if len(traces) else {}
+        return {name: flags for name, flags in broken.items() if name in chosen}, sides, len(traces)

@@ -19,10 +19,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clearhead.base.errors import DataError, InputError
+from clearhead.data.columns import BLOCK, Column, Shelf
+from clearhead.data.runs import Runs
 from clearhead.text.placeholders import strip_placeholders
 
 __all__ = ["Split", "SplitPlan", "SplitReport", "exact_key", "exact_split", "normal_key", "plan_split", "strict_split"]
@@ -120,19 +124,20 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """Where each pair goes: `side` [pairs] uint8, 0 train · 1 dev · 2 test · 3 dropped; one byte a pair."""
+    """Where each pair goes: `side` [pairs] uint8, 0 train · 1 dev · 2 test · 3 dropped; kept as a `Column`."""
 
-    side: "np.ndarray[tuple[int], np.dtype[np.uint8]]"
+    side: Column
     report: SplitReport
 
     def route(self, pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
         """Read the same pairs again and yield ("train" | "dev" | "test", pair) in file order, without the dropped."""
         names = {number: name for name, number in SIDES.items()}
+        sides = (int(side) for block in self.side.blocks() for side in block.tolist())
         count = 0
         for pair in pairs:
-            if count == len(self.side):
+            side = next(sides, None)
+            if side is None:
                 raise DataError(f"the corpus grew while it was being split: more than {count} pairs; split it again")
-            side = int(self.side[count])
             count += 1
             if side != DROPPED:
                 yield names[side], pair
@@ -151,53 +156,93 @@ class Split:
 
 
 def plan_split(pairs: Iterable[tuple[str, str]], *, dev: int, test: int, seed: int, by: str = "strict") -> SplitPlan:
-    """Decide in one pass where each pair goes; takes 8 bytes a pair while it works, whatever the text is.
+    """Decide in one pass where each pair goes; keeps 11 bytes a pair, those of a large corpus in a temporary file.
 
     A group is known by a 64-bit hash of (seed, key); the groups with the smallest hashes are held out, test first. So
     the choice is random in the seed and does not depend on the order of the file, and a pair added to the corpus
     moves at most one other group. (Two keys with one hash would merely be treated as one group.)
 
-    Raises InputError if the corpus has fewer groups than are to be held out, or `by` is unknown.
+    Raises InputError if the corpus has fewer groups than are to be held out, or `by` is unknown, and `Shelf.put`'s
+    errors.
     """
     key_of = _key_function(by)
     if dev < 0 or test < 0:
         raise InputError(f"dev and test must not be negative; they are {dev} and {test}")
     salt = seed.to_bytes(16, "little", signed=True)
-    hashes, keyed = array("Q"), bytearray()
+    shelf = Shelf()
+    runs, gathered, keyed, count = Runs(shelf), array("Q"), bytearray(), 0
+
+    def put_away() -> None:
+        hashes, has_key = np.frombuffer(gathered, dtype=np.uint64), np.frombuffer(keyed, dtype=np.bool_)
+        runs.append(count - len(hashes), hashes, kept=has_key)
+
     for source, _ in pairs:
         key = key_of(source)
         digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, salt=salt).digest()
-        hashes.append(int.from_bytes(digest, "little"))
+        gathered.append(int.from_bytes(digest, "little"))
         keyed.append(bool(key))
-    # frombuffer shares the memory; an empty array has none to share
-    all_hashes = np.frombuffer(hashes, dtype=np.uint64) if hashes else np.empty(0, np.uint64)
-    has_key = np.frombuffer(bytes(keyed), dtype=np.bool_)
-    positions = np.flatnonzero(has_key)
-    groups, first = np.unique(all_hashes[positions], return_index=True)  # sorted by hash; first in file order
-    if dev + test >= len(groups) and dev + test > 0:
+        count += 1
+        if len(gathered) == BLOCK:
+            put_away()
+            gathered, keyed = array("Q"), bytearray()
+    if gathered:
+        put_away()
+    held = _held_out(runs, dev + test)
+    if dev + test >= held.groups and dev + test > 0:
         raise InputError(
             f"dev {dev} + test {test} need {dev + test} different sources and at least one must stay for training, "
-            f"but the corpus has {len(groups)} ({by}) in {len(all_hashes)} pairs: ask for fewer"
+            f"but the corpus has {held.groups} ({by}) in {count} pairs: ask for fewer"
         )
-    side = np.full(len(all_hashes), TRAIN, dtype=np.uint8)
-    if dev + test:
-        held = has_key & (all_hashes <= groups[dev + test - 1])
-        side[held] = DROPPED
-        side[positions[first[:test]]] = TEST
-        side[positions[first[test : test + dev]]] = DEV
-    counts = np.bincount(side, minlength=4)
+    side, sides = Column(shelf), np.zeros(4, dtype=np.int64)
+    for block in _sides(runs, held, test, count):
+        side.append(block)
+        sides += np.bincount(block, minlength=4)
     report = SplitReport(
         by=by,
         seed=seed,
-        pairs=len(side),
-        groups=len(groups),
-        train=int(counts[TRAIN]),
-        dev=int(counts[DEV]),
-        test=int(counts[TEST]),
-        dropped=int(counts[DROPPED]),
-        keyless=int(len(side) - has_key.sum()),
+        pairs=count,
+        groups=held.groups,
+        train=int(sides[TRAIN]),
+        dev=int(sides[DEV]),
+        test=int(sides[TEST]),
+        dropped=int(sides[DROPPED]),
+        keyless=count - len(runs),
     )
     return SplitPlan(side, report)
+
+
+class _HeldOut(NamedTuple):
+    """How many groups there are, and of those that are held out, by rising hash, the first pairs and the last hash."""
+
+    groups: int
+    places: NDArray[np.int64]
+    highest: int
+
+
+def _held_out(runs: Runs, most: int) -> _HeldOut:
+    groups, highest = 0, -1
+    places: list[NDArray[np.int64]] = []
+    left = most
+    for group in runs.distinct():
+        groups += len(group.hashes)
+        if left:
+            places.append(group.places[:left])
+            highest = int(group.hashes[:left][-1])
+            left -= len(places[-1])
+    return _HeldOut(groups, np.concatenate(places) if places else np.zeros(0, np.int64), highest)
+
+
+def _sides(runs: Runs, held: _HeldOut, test: int, pairs: int) -> Iterator[NDArray[np.uint8]]:
+    """The side of each pair, block by block."""
+    order = np.argsort(held.places)
+    rising = held.places[order]
+    sides = np.where(order < test, TEST, DEV).astype(np.uint8)
+    for start, places in runs.up_to(held.highest):
+        block = np.full(min(BLOCK, pairs - start), TRAIN, dtype=np.uint8)
+        block[places - start] = DROPPED
+        begin, end = np.searchsorted(rising, (start, start + len(block)))
+        block[rising[begin:end] - start] = sides[begin:end]
+        yield block
 
 
 def strict_split(pairs: Iterable[tuple[str, str]], *, dev: int, test: int, seed: int) -> Split:
