@@ -228,7 +228,7 @@ FATES = {
 def _search(table: SearchTable) -> str:
     names = table.vocabulary
     heads = (
-        Both("hypothesis", "假设"),
+        Both("hypothesis", "候选译文"),
         Both("next", "下一个"),
         Both("log p", "log p"),
         Both("sum", "累计"),
@@ -257,7 +257,7 @@ def _lattice(lattice: Lattice) -> str:
 
 def _finals(finals: Finals) -> str:
     heads = (
-        Both("hypothesis", "假设"),
+        Both("hypothesis", "候选译文"),
         Both("log P", "log P"),
         Both("|Y|", "|Y|"),
         Both("divisor", "除数"),

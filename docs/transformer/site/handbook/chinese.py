@@ -20,6 +20,7 @@ __all__ = ["ChineseSearch", "JoinLines", "pairs", "setup"]
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f"
 _PUNCTUATION = "“”‘’—…·"
 _BREAK = re.compile(rf"(?<=[{_WIDE}{_PUNCTUATION}])\n(?=[{_WIDE}])|(?<=[{_WIDE}])\n(?=[{_WIDE}{_PUNCTUATION}])")
+_CLOSING = re.compile("[，。；：、？！）”’]+")
 _HAN = re.compile("[\u3400-\u9fff]+")
 
 
@@ -35,6 +36,14 @@ class JoinLines(SphinxTransform):
         for emphasis in self.document.findall(nodes.emphasis):
             if not _HAN.search(emphasis.astext()):
                 emphasis["classes"].append("latin")
+        for maths in list(self.document.findall(nodes.math)):
+            after = maths.next_node(descend=False, siblings=True)
+            closing = _CLOSING.match(after) if isinstance(after, nodes.Text) else None
+            if closing is None:
+                continue
+            parent, place = maths.parent, maths.parent.index(maths)
+            rest = nodes.Text(after[closing.end() :])
+            parent[place : place + 2] = [nodes.inline("", "", maths, nodes.Text(closing[0]), classes=["keep"]), rest]
         for text in list(self.document.findall(nodes.Text)):
             if "\n" not in text or isinstance(text.parent, nodes.literal_block | nodes.math_block | nodes.math):
                 continue
