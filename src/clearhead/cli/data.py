@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Get, check, filter, split and convert parallel text.")
+app = typer.Typer(no_args_is_help=True, help="Get, check, filter, split, convert and align parallel text.")
 
 CorpusFiles = Annotated[
     list[Path],
@@ -301,3 +301,78 @@ def convert(  # noqa: PLR0913, PLR0917 (one parameter an option)
     # Standard output may be where the pairs go; a file that is replaced cannot be asked afterwards.
     report_to = sys.stderr if any(map(goes_to_standard_output, out)) else sys.stdout
     print(convert_corpus(opened, out, format=target_format, breaks=breaks, fuzzy=fuzzy), file=report_to)
+
+
+@app.command("align")
+def align(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    context: typer.Context,
+    corpus: CorpusFiles,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FILE", help="Links, a line a pair (0-0 1-2 …); - is standard output."),
+    ] = "-",
+    model: Annotated[
+        Literal["ibm1", "hmm"],
+        typer.Option(help="Words alone (IBM Model 1), or also that neighbours have neighbouring translations."),
+    ] = "hmm",
+    iterations: Annotated[int, typer.Option(min=1, help="Rounds of EM of each model; hmm begins with ibm1's.")] = 5,
+    symmetrise: Annotated[
+        Literal["intersection", "union", "grow-diag-final-and", "none"],
+        typer.Option(help="How the links of both directions become one set; none: source to target alone."),
+    ] = "grow-diag-final-and",
+    lexicon: Annotated[
+        Path | None, typer.Option(help="TSV file for the best translations of each source word: source, target, P.")
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option(
+            help="Links that people made of the first pairs, sure (0-0) or possible (0?0, 0p0): tells the AER."
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(metavar="BUNDLE", help="Align the pieces of this model's tokenizer, not words.")
+    ] = None,
+    max_length: Annotated[
+        int, typer.Option(min=1, max=1000, help="Words of a side; pairs with more get no links.")
+    ] = 200,
+    languages: Languages = None,
+    source_format: SourceFormat = "auto",
+    columns: Columns = "1,2",
+    fields: Fields = "source,target",
+    json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Link each word to its translation: statistical word alignment in Pharaoh format, and a lexicon.
+
+    Words are what white space separates. A pair with a blank side gives a blank line.
+    """
+    from clearhead.cli.options import progress_bar
+    from clearhead.formats.corpus import open_corpus
+    from clearhead.formats.lines import goes_to_standard_output
+    from clearhead.recipes.align import align_corpus, passes, read_bitext
+    from clearhead.text.languages import parse_pair
+
+    # Standard output may be where the links go; a file that is replaced cannot be asked afterwards.
+    written: list[str | Path] = [output] if lexicon is None else [output, lexicon]
+    report_to = sys.stderr if any(map(goes_to_standard_output, written)) else sys.stdout
+    names = parse_pair(languages) if languages else None
+    layout = _layout(context, corpus, names, source_format, columns, fields)
+    opened = open_corpus(corpus, names, format=layout.format, columns=layout.columns, fields=layout.fields)
+    bitext = read_bitext(opened, tokenizer=tokenizer, longest=max_length)
+    with progress_bar("aligning", passes(bitext, model, iterations, symmetrise)) as progress:
+        report = align_corpus(
+            bitext,
+            output,
+            model=model,
+            iterations=iterations,
+            symmetrise=symmetrise,
+            lexicon=lexicon,
+            gold=gold,
+            read=corpus,
+            progress=progress,
+        )
+    if json_output:
+        import json
+
+        print(json.dumps(report.to_dict(), ensure_ascii=False, indent=2), file=report_to)
+    else:
+        print(report, file=report_to)
