@@ -168,6 +168,21 @@ def test_a_copy_that_shares_no_tensors_is_caught() -> None:
     )
 
 
+def test_tensors_in_lists_and_dictionaries_are_shared_too() -> None:
+    class Holder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+            self.kept = [self.weight * 2, (torch.zeros(1),)]  # the first is no leaf, which deepcopy refuses
+            self.named = {"table": torch.zeros(3)}
+
+    holder = Holder()
+    copied = twin(holder, lambda path, module: None)
+    assert copied is not holder and copied.kept is not holder.kept
+    assert copied.kept[0] is holder.kept[0] and copied.kept[1][0] is holder.kept[1][0]
+    assert copied.named["table"] is holder.named["table"]
+
+
 def test_a_module_under_two_paths_is_replaced_under_both() -> None:
     class Doubled(nn.Module):
         def __init__(self) -> None:

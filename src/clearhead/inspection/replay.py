@@ -44,14 +44,16 @@ class Replay:
 def replay(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> Replay:
     """Feed one pair through a recording twin of `model`: the encoder once, the decoder once over the whole target.
 
-    `source` and `target` are ids without BOS and EOS. The model should be in evaluation mode, and is left as it is.
-    Raises InputError if the target holds PAD, BOS or EOS.
+    `source` and `target` are ids without BOS and EOS. The twin is in evaluation mode whatever the model is in, so that
+    nothing is dropped and no random number is drawn; the model is left as it is. Raises InputError if the target holds
+    PAD, BOS or EOS.
     """
     if reserved := {PAD, BOS, EOS}.intersection(target):
         raise InputError(f"the target holds the reserved token {min(reserved)}: remove it")
     device = next(model.parameters()).device
     read, prefix, gold = (*source, EOS), (BOS, *target), (*target, EOS)
     twin, recording = recording_twin(model)
+    twin.eval()
     memory = twin.encoder(Padded.from_lists([read], device))
     hidden, _ = twin.decoder.advance(Padded.from_lists([prefix], device), twin.decoder.start(memory))
     logits = twin.decoder.project(hidden)

@@ -7,7 +7,7 @@ experimented on.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import torch
@@ -25,9 +25,10 @@ place, or None to leave it."""
 def twin(model: M, swap: Swap) -> M:
     """A copy of the module tree of `model` in which `swap` has replaced what it wanted to.
 
-    Parameters, buffers and tensors kept as plain attributes are the very same objects: nothing is allocated, and what
-    the model learns later the twin knows. A module that stands in the tree under several paths is offered once, by the
-    first of them, and replaced under all. Modules inside a replaced one are not offered.
+    Parameters, buffers and tensors kept as attributes, also in lists, tuples and dictionaries, are the very same
+    objects: nothing is allocated, and what the model learns later the twin knows. A module that stands in the tree
+    under several paths is offered once, by the first of them, and replaced under all. Modules inside a replaced one are
+    not offered.
     """
     shared = {id(tensor): tensor for module in model.modules() for tensor in _tensors(module)}
     copied = copy.deepcopy(model, dict(shared))
@@ -47,7 +48,19 @@ def twin(model: M, swap: Swap) -> M:
     return copied
 
 
-def _tensors(module: nn.Module) -> list[torch.Tensor]:
+def _tensors(module: nn.Module) -> Iterator[torch.Tensor]:
     """The tensors that `module` itself holds, its children's not among them."""
-    own = [*module._parameters.values(), *module._buffers.values(), *vars(module).values()]
-    return [each for each in own if isinstance(each, torch.Tensor)]
+    for name, value in vars(module).items():
+        if name != "_modules":
+            yield from _inside(value)
+
+
+def _inside(value: object) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _inside(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _inside(each)

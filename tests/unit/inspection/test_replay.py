@@ -5,6 +5,7 @@ import torch
 
 from clearhead.base.errors import InputError
 from clearhead.inspection.replay import replay
+from clearhead.models import build, presets
 from clearhead.nn.padding import Padded
 from clearhead.text.symbols import BOS, EOS, PAD
 from tests.laws.model_laws import ARCHITECTURES
@@ -40,3 +41,13 @@ def test_what_is_recorded_has_the_paths_of_the_model() -> None:
 def test_a_target_with_specials_is_refused(reserved: int) -> None:
     with pytest.raises(InputError, match=f"reserved token {reserved}"):
         replay(ARCHITECTURES["transformer"](), SOURCE, [5, reserved])
+
+
+def test_a_model_that_is_being_trained_is_read_as_in_evaluation_and_goes_on_as_it_was() -> None:
+    model = build(presets.tiny(vocab_size=20, dropout=0.5), seed=1).double()
+    truth = replay(model.eval(), SOURCE, TARGET).logits
+    model.train()
+    before = torch.random.get_rng_state()
+    assert torch.equal(replay(model, SOURCE, TARGET).logits, truth)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert all(module.training for module in model.modules())
