@@ -32,6 +32,7 @@ import contextlib
 import difflib
 import json
 import math
+import os
 import re
 import sys
 from collections import Counter
@@ -479,6 +480,103 @@ def tiny_model() -> Facts:
         "model.tiny_causality_change": difference(logits[:2], changed[:2]),
         "model.tied_parameters": layers + 6 * 4,
         "model.untied_parameters": layers + 3 * 6 * 4,
+    }
+
+
+# The same with two layers a side, so that it matters which layer reads what. The matrices of the encoder layers are
+# numbers 1 and 7 and on, those of the decoder layers numbers 13 and 23 and on.
+
+
+def around(x: Matrix, sublayer: Callable[[Matrix], Matrix], pre: bool) -> Matrix:
+    """Sum and norm after the sub-layer as in the paper, or (`pre`) the norm on the way into it."""
+    if pre:
+        return add(x, sublayer([layer_norm(row) for row in x]))
+    return [layer_norm(row) for row in add(x, sublayer(x))]
+
+
+def deep_encode(source: list[int], pre: bool = False) -> Matrix:
+    """Two encoder layers, and for pre-norm a last norm."""
+    x = tiny_embed(source)
+    for first in (1, 7):
+        x = around(x, lambda y, first=first: tiny_heads(y, y, first), pre)
+        x = around(x, lambda y, first=first: tiny_ffn(y, first + 4), pre)
+    return [layer_norm(row) for row in x] if pre else x
+
+
+def deep_logits(source: list[int], prefix: list[int], pre: bool = False) -> Matrix:
+    """Two decoder layers, each reading the memory, which is what the encoder's last layer says."""
+    memory, y = deep_encode(source, pre), tiny_embed(prefix)
+    mask = causal_mask(len(prefix))
+    for first in (13, 23):
+        y = around(y, lambda x, first=first: tiny_heads(x, x, first, mask), pre)
+        y = around(y, lambda x, first=first: tiny_heads(x, memory, first + 4), pre)
+        y = around(y, lambda x, first=first: tiny_ffn(x, first + 8), pre)
+    return matmul([layer_norm(row) for row in y] if pre else y, transpose(filled(0, 6, 4)))
+
+
+def deep_model() -> Facts:
+    """Chapter 10: two sentences of unequal length. Batches and caches are ways to the same numbers, not others."""
+    pairs = [([4, 5, 3], [2, 4, 5]), ([5, 3], [2, 5, 5, 4])]  # source and EOS; BOS and target
+    gold = [4, 5, 3, 5, 5, 4, 3]
+    logits = [deep_logits(source, prefix) for source, prefix in pairs]
+    rows = logits[0] + logits[1]
+    return {
+        "model.deep_memory": [deep_encode(source) for source, _ in pairs],
+        "model.deep_logits": logits,
+        "model.deep_batch_memory": [deep_encode(source) for source, _ in pairs],
+        "model.deep_batch_logits": logits,
+        "model.deep_step_logits": logits,
+        "model.deep_chosen_logits": [[row[word] for word in (5, 0, 3)] for row in logits[0]],
+        "model.deep_nll": mean([-math.log(softmax(row)[word]) for row, word in zip(rows, gold)]),
+        "model.pre_logits": deep_logits(*pairs[0], pre=True),
+    }
+
+
+def long_attention() -> Facts:
+    """Chapters 6 and 7: what fused kernels compute of 200 positions, and four heads that share two keys and values."""
+    q, k, v = (filled(m, 200, 2) for m in (31, 32, 33))
+    _, causal = attention(q, k, v, causal_mask(200))
+    _, whole = attention(q, k, v)
+    x = filled(34, 3, 4)
+    queries, keys, values = matmul(x, filled(35, 4, 4)), matmul(x, filled(36, 4, 2)), matmul(x, filled(37, 4, 2))
+    shared = []
+    for head in range(4):  # of width 1; heads 0 and 1 read the first key, 2 and 3 the second
+        own, group = slice(head, head + 1), slice(head // 2, head // 2 + 1)
+        _, mixed = attention([r[own] for r in queries], [r[group] for r in keys], [r[group] for r in values])
+        shared.append([row[0] for row in mixed])
+    return {
+        "causal.long_output": [causal[at] for at in (0, 99, 199)],
+        "attn.long_output": [whole[at] for at in (0, 99, 199)],
+        "heads.grouped_result": matmul(transpose(shared), filled(38, 4, 4)),
+    }
+
+
+def adam(gradients: list[Row]) -> Row:
+    """Where Adam is after the given gradients, from 0, with the paper's constants and a rate of 0.001."""
+    places = []
+    for slopes in zip(*gradients):
+        place = first = second = 0.0
+        for step, slope in enumerate(slopes, 1):
+            first, second = 0.9 * first + 0.1 * slope, 0.98 * second + 0.02 * slope**2
+            place -= 0.001 * (first / (1 - 0.9**step)) / (math.sqrt(second / (1 - 0.98**step)) + 1e-9)
+        places.append(place)
+    return places
+
+
+def constants(cited: Facts) -> Facts:
+    """Chapter 11: the paper's constants, which our defaults are; dropout; a second step of Adam; the first weights."""
+    paper = [cited[f"vaswani.{name}"] for name in ("beta1", "beta2", "smoothing", "warmup", "beam", "alpha")]
+    return {
+        "train.defaults": paper,
+        "model.dropout": [cited["vaswani.dropout_base"], cited["vaswani.dropout_big"]],
+        "train.adam_second": adam([[0.6, -0.7, 1e-9], [-0.2, -0.1, 2e-9]]),  # the last is as small as ε
+        "train.halved_gradient": [slope / 2 for slope in [0.6, 0.3 - 1, 0.1]],
+        "train.dropout_values": [0, 1 / (1 - 0.25)],
+        "train.dropout_before_sum": [10 + 0, 10 + 1 / (1 - 0.5)],  # 10 + dropout(1), then the norm
+        "train.dropout_after_norm": 0,
+        "train.dropout_of_input": [0, 1 / (1 - 0.5)],  # of a row of zeros at position 0: sines 0, cosines 1
+        "model.initial_spread": [1, 1, 1],  # √d times the embedding's deviation; the largest weights over √(6/(m + n))
+        "search.plain_lengths": [length**0.6 for length in (1, 5, 10)],
     }
 
 
@@ -976,7 +1074,10 @@ def FACTS(root: Path = HERE) -> Facts:  # noqa: N802 (the name that the design g
         **block(),
         **cross_attention(),
         **tiny_model(),
+        **deep_model(),
+        **long_attention(),
         **training(),
+        **constants(cited),
         **search(),
         **changed(),
         **learning(),
@@ -1084,6 +1185,10 @@ def parse_number(text: str) -> tuple[float, float]:
     exponent = found["e"] or found["power"] or (found["raised"] or "0").translate(SUPERSCRIPTS)
     digits = (found["whole"] or "0").replace(",", "") + (found["fraction"] or "")
     sign = "-" if found["sign"] in ("-", "−") else ""
+    if (found["e"] or found["power"] or found["raised"]) and not digits.strip("0."):
+        raise ValueError(
+            f"{text!r}: zero with a power of ten stands for any small number; write 0, or the number itself"
+        )
     power = int(exponent.replace("−", "-"))
     places = len(found["fraction"] or ".") - 1
     return float(f"{sign}{digits}e{power}"), float(f"0.5e{power - places}")
@@ -1151,6 +1256,15 @@ def as_rows(value: Any, shape: tuple[int, int]) -> list[list[tuple[str, float]]]
 OPAQUE = {"matrices", "symbol", "code-block", "code", "literalinclude", "toctree"}  # bodies that are no prose
 FENCE = re.compile(r"\s*(`{3,}|~{3,}|:{3,})\s*(?:\{([\w:-]+)\})?\s*(.*?)\s*$")
 ROLE = re.compile(r"\{(fact|cited|wrong)\}`([^`]+)`")
+CODE = re.compile(r"(?<![`}])(``+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)  # code between two or more backticks
+MALFORMED = re.compile(r"\{(fact|cited|wrong)\}(?=\s+`|``)")
+BEFORE = re.compile(r"(?:\d[.,]?|(?<!\w)[-−.])$")  # what would join the number in a role, from the left
+AFTER = re.compile(r"[.,]?\d|[eE][-−+]?\d|\s?×\s?10(?!\d)|\^")  # and from the right
+HTML = re.compile(
+    r"<\s*(?:script|iframe|img|object|embed|link|style|video|audio|form|base|meta)\b"
+    r"|<[a-zA-Z][^<>\n]*\s(?:(?:src|srcset|style|on\w+)\s*=|href\s*=\s*[\"']?\s*(?:\w+:|//))",
+    re.IGNORECASE,
+)
 INLINE = re.compile(r"(?:\{([\w:-]+)\})?`[^`]*`")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 
@@ -1165,17 +1279,32 @@ class Page:
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path, self.name, self.language = path, path.relative_to(root).as_posix(), path.parent.name
-        self.text = path.read_text("utf-8")
+        self.broken: list[Problem] = []  # problems met while reading
+        try:
+            self.text = path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            self.text = path.read_bytes().decode("utf-8", "replace")
+            self.broken.append(Problem(self.name, 1, f"is no UTF-8: {error.reason} at byte {error.start}"))
         self.fences: list[Fence] = []
         self.code = 0
-        self.broken: list[Problem] = []  # problems met while reading
         prose = self._read_fences(self.text.split("\n"))
         prose = re.sub(r"<!--.*?-->", lambda m: blank(m[0]), prose, flags=re.DOTALL)
         prose = re.sub(r"^%.*$", lambda m: blank(m[0]), prose, flags=re.MULTILINE)
-        prose = re.sub(r"(?<!`)(``+)(?!`).*?(?<!`)\1(?!`)", lambda m: blank(m[0]), prose, flags=re.DOTALL)
+        prose = CODE.sub(lambda m: blank(m[0]), prose)
+        for m in MALFORMED.finditer(prose):  # which Sphinx draws, or leaves as code, and which ROLE does not find
+            message = f"{m[1]}: one backtick has to follow at once, {{{m[1]}}}`NUMBER <id>`"
+            self.broken.append(Problem(self.name, self.line_of(m.start(), prose), message))
         # Plain code is no prose; the backticks of a role that holds words (a reference, maths) stay.
         prose = INLINE.sub(lambda m: blank(m[0]) if m[1] in (None, "code", "kbd", "file", "samp") else m[0], prose)
         self.roles = [(self.line_of(m.start(), prose), m[1], m[2]) for m in ROLE.finditer(prose)]
+        for m in ROLE.finditer(prose):
+            before, after = BEFORE.search(prose[max(0, m.start() - 8) : m.start()]), AFTER.match(prose, m.end())
+            if before or after:
+                message = f"{m[1]}: {(before or after)[0].strip()!r} touches {m[0]} and would be read as part of it"
+                self.broken.append(Problem(self.name, self.line_of(m.start(), prose), message))
+        for m in HTML.finditer(prose):
+            message = f"raw HTML, {m[0].strip()!r}: the pages are Markdown and load nothing"
+            self.broken.append(Problem(self.name, self.line_of(m.start(), prose), message))
         self.links = [(self.line_of(m.start(), prose), m[1] == "!", m[3]) for m in LINK.finditer(prose)]
         for m in re.finditer(r"\{(ref|doc|numref|eq|any|download)\}`([^`]+)`", prose):
             target = re.fullmatch(r".*<([^<>]+)>\s*", m[2], re.DOTALL)
@@ -1496,7 +1625,17 @@ def check_sources(language: str, pages: dict[str, Page], cited: Facts) -> Iterat
 
 def check_coverage(root: Path, facts: Facts, shown_ids: set[str]) -> Iterator[Problem]:
     """Each audited figure is covered by a fact that is shown, or excused with a reason."""
-    for figure, entry in json.loads((root / "coverage.json").read_text("utf-8")).items():
+    try:
+        figures = json.loads((root / "coverage.json").read_text("utf-8")).items()
+    except (OSError, ValueError):  # reported where the files are read
+        return
+    except AttributeError:
+        yield Problem("coverage.json", 1, "is no object of figures")
+        return
+    for figure, entry in figures:
+        if not isinstance(entry, dict):
+            yield Problem("coverage.json", 1, f"{figure}: should be an object with 'fact' or 'reason'")
+            continue
         if entry.get("reason"):
             continue
         ids = entry["fact"] if isinstance(entry.get("fact"), list) else [entry.get("fact")]
@@ -1538,7 +1677,11 @@ def check_lock(facts: Facts, lock: Path = LOCK) -> Iterator[Problem]:
     if not lock.exists():
         yield Problem(lock.name, 1, f"is not there; {advice}")
         return
-    locked = json.loads(lock.read_text("utf-8"))["facts"]
+    try:
+        locked = dict(json.loads(lock.read_text("utf-8"))["facts"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        yield Problem(lock.name, 1, f"is damaged ({type(error).__name__}: {error}); {advice}")
+        return
     for id in sorted(set(locked) | set(facts)):
         if id not in locked or id not in facts:
             yield Problem(lock.name, 1, f"{id} is {'new' if id in facts else 'gone'}; {advice}")
@@ -1575,10 +1718,14 @@ def check(root: Path = HERE, lock: Path = LOCK) -> Report:
     for file in ("cited.json", "coverage.json"):
         try:
             json.loads((root / file).read_text("utf-8"), object_pairs_hook=no_duplicates)
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             problems.append(Problem(file, 1, str(error)))
     for language in LANGUAGES:
         pages = {path.name: Page(path, root) for path in sorted((root / language).glob("*.md"))}
+        for path in sorted((root / language).glob("*/**/*.md")):
+            problems.append(
+                Problem(path.relative_to(root).as_posix(), 1, f"lies too deep; all pages lie in {language}/")
+            )
         by_language[language] = pages
         where, faults = anchors_of([*pages.values()])
         problems += faults
@@ -1626,18 +1773,26 @@ def main(arguments: list[str] | None = None) -> int:
     root = options.root.resolve()
     if not (root / "cited.json").exists():
         parser.error(f"{root} holds no cited.json; --root is the folder docs/transformer")
-    facts = FACTS(root)
+    try:
+        facts = FACTS(root)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        print(f"cited.json:1  PROBLEM  is damaged, or lacks a number ({type(error).__name__}: {error})")
+        return 1
     if options.write_lock:
         write_lock(facts, options.lock)
     report = check(root, options.lock)
     if options.fact:
         report = only(report, options.fact, parser)
     if options.page:
-        report = on_pages(report, options.page)
-    if options.json:
-        print(json.dumps(as_json(report), ensure_ascii=False, indent=1))
-    else:
-        show(report, options)
+        report = on_pages(report, options.page, pages_of(root), parser)
+    try:
+        if options.json:
+            print(json.dumps(as_json(report), ensure_ascii=False, indent=1))
+        else:
+            show(report, options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the lines has seen enough (`| head`); what was found counts all the same
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1 if report.problems else 0
 
 
@@ -1661,15 +1816,33 @@ def only(report: Report, ids: list[str], parser: argparse.ArgumentParser) -> Rep
     )
 
 
-def on_pages(report: Report, names: list[str]) -> Report:
-    """The report on some pages alone."""
+def pages_of(root: Path) -> list[str]:
+    """The names of all pages and drawn figures, as the report has them."""
+    folders = [(root / language, "*.md") for language in LANGUAGES]
+    folders += [(root / "figures" / language, "*.svg") for language in LANGUAGES]
+    return [path.relative_to(root).as_posix() for folder, pattern in folders for path in sorted(folder.glob(pattern))]
+
+
+def on_pages(report: Report, names: list[str], pages: list[str], parser: argparse.ArgumentParser) -> Report:
+    """The report on some pages alone, with the facts that they show."""
+
+    def means(name: str, page: str) -> bool:  # en/04, 04-attention, docs/transformer/en/04-attention.md
+        return page.startswith(name) or page.partition("/")[2].startswith(name) or f"/{name}".endswith(f"/{page}")
+
+    known = {*pages, *(problem.page for problem in report.problems)}
+    for name in names:
+        if not name or not any(means(name, page) for page in known):
+            near = difflib.get_close_matches(name, [*(Path(page).stem for page in pages), *known], 1)
+            parser.error(f"no page {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
     def wanted(page: str) -> bool:
-        return any(page.startswith(name) or page.partition("/")[2].startswith(name) for name in names)
+        return any(means(name, page) for name in names)
 
+    shown = [one for one in report.shown if wanted(one.page)]
+    ids = {fact_of(one.id, report.facts) for one in shown if one.role == "fact"}
     return Report(
-        report.facts,
-        [one for one in report.shown if wanted(one.page)],
+        {id: value for id, value in report.facts.items() if id in ids},
+        shown,
         [problem for problem in report.problems if wanted(problem.page)],
     )
 
@@ -1687,27 +1860,61 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
+def fact_of(id: str, facts: Facts) -> str:
+    """The fact of which `id` may be a cell."""
+    while id not in facts and "." in id:
+        id = id.rpartition(".")[0]
+    return id
+
+
+def counted(count: int, one: str) -> str:
+    """`1 problem`, `2 problems`."""
+    return f"{count} {one}" + ("" if count == 1 else "s")
+
+
+def by_chapter(report: Report) -> list[str]:
+    """A table: for each chapter its facts, how many of them a page shows, how often, and how often wrongly."""
+    numbers: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    seen: dict[str, set[str]] = {}
+    for one in report.shown:
+        chapter = one.id.partition(".")[0] if one.role == "fact" else "cited"
+        numbers[chapter] += 1
+        wrong[chapter] += not one.ok
+        seen.setdefault(chapter, set()).add(fact_of(one.id, report.facts) if one.role == "fact" else one.id)
+    facts = Counter(id.partition(".")[0] for id in report.facts)
+    rows = [("chapter", "facts", "shown", "numbers", "wrong")]
+    for chapter in [*facts, *(["cited"] if numbers["cited"] else [])]:
+        counts = (len(seen.get(chapter, ())), numbers[chapter], wrong[chapter])
+        rows.append((chapter, str(facts[chapter] or "-"), *map(str, counts)))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:]))])
+        for row in rows
+    ]
+
+
 def show(report: Report, options: argparse.Namespace) -> None:
-    """The report for people: a line a number, then the problems."""
+    """The report for people: a line a number in the order of the page, a table of the chapters, the problems."""
     if options.fact and not options.quiet:
         for id, value in report.facts.items():
             print(f"{id} = {json.dumps(to_json(value))}")
     if not options.quiet:
-        for one in report.shown:
+        for one in sorted(report.shown, key=lambda one: (one.page, one.line)):
             print(f"{one.page}:{one.line}  {describe(one)}" + ("" if one.ok else "  WRONG"))
     if options.unused:
         seen = {one.id for one in report.shown}
         for id in report.facts:
             if not any(f"{one}.".startswith(f"{id}.") or f"{id}.".startswith(f"{one}.") for one in seen):
                 print(f"no page shows {id}")
+    if not options.quiet:
+        print("", *by_chapter(report), "", sep="\n")
     for problem in report.problems:
         print(f"{problem.page}:{problem.line}  PROBLEM  {problem.message}")
-    pages = len({one.page for one in report.shown})
-    summary = (
-        f"{len(report.facts)} facts, {len(report.shown)} numbers on {pages} pages, {len(report.problems)} problems"
-    )
     if report.problems or not options.quiet:
-        print(summary)
+        pages = counted(len({one.page for one in report.shown}), "page")
+        facts, numbers = counted(len(report.facts), "fact"), counted(len(report.shown), "number")
+        print(f"{facts}, {numbers} on {pages}, {counted(len(report.problems), 'problem')}")
 
 
 if __name__ == "__main__":

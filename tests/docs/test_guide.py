@@ -42,7 +42,9 @@ def expected() -> dict[str, str]:
             found[key] = ["required"]
         else:
             found.setdefault(key, []).append(written(default))
-    return kinds | {key: ", ".join(dict.fromkeys(values)) for key, values in found.items()}
+    # A schedule has a default for each of its kinds, in their order; a part of a model has too many kinds for that.
+    by_kind = {key: len(set(values)) > 1 and not key.startswith("model.") for key, values in found.items()}
+    return kinds | {key: ", ".join(v if by_kind[key] else dict.fromkeys(v)) for key, v in found.items()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

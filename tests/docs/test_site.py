@@ -5,9 +5,11 @@ ask for anything but files, complain on the console, or be wider than the screen
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -88,9 +90,38 @@ def test_a_wrong_number_stops_the_build(tmp_path: Path) -> None:
     assert "0.401112" in text
     page.write_text(text.replace("0.401112", "0.401212", 1), encoding="utf-8")
     out = tmp_path / "out"
-    done = subprocess.run([sys.executable, str(copy / "site/build.py"), str(out)], capture_output=True, text=True)
+    command = [sys.executable, str(copy / "site/build.py"), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
     told = done.stdout + done.stderr
     assert done.returncode == 1 and "en/04-attention.md" in told and "0.401212" in told and not out.exists(), told
+    assert "older site" not in told
+
+    out.mkdir()
+    (out / "index.html").write_text("before", encoding="utf-8")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "an older site, left as it was" in done.stderr
+    assert [path.name for path in out.iterdir()] == ["index.html"] and (out / "index.html").read_text() == "before"
+
+
+def test_a_model_that_computes_otherwise_stops_the_build(tmp_path: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__", "model")
+    shutil.copytree(HANDBOOK, tmp_path / "docs/transformer", ignore=ignored)
+    shutil.copytree(ROOT / "src/clearhead", tmp_path / "src/clearhead", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("README.md", "README.zh.md", "LICENSE", "pyproject.toml", "CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "docs/guide", tmp_path / "docs/guide")
+    cores = tmp_path / "src/clearhead/nn/cores.py"
+    text = cores.read_text(encoding="utf-8")
+    scale = "1.0 / math.sqrt(query.shape[-1])"
+    assert scale in text
+    # As many lines and the same name: the pages read as before, and road 1 has nothing to object to.
+    cores.write_text(text.replace(scale, "1.0 / math.sqrt(query.shape[-2])"), encoding="utf-8")
+    out = tmp_path / "out"
+    command = [sys.executable, str(tmp_path / "docs/transformer/site/build.py"), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    told = done.stdout + done.stderr
+    assert done.returncode == 1 and not out.exists(), told
+    assert any(line.startswith("attn.weights: expected") for line in told.splitlines()), told
 
 
 # ---------------------------------------------------------------------------------------------------- the files alone
@@ -131,11 +162,26 @@ def test_both_languages_have_every_page_and_say_which_they_are(site: Path, docum
             other = "en" if folder == "zh" else "zh"
             assert f"../{other}/{name}.html" in document.links
         assert (site / folder / "walkthrough.html").stat().st_size > 20_000
+        assert "walk.html" in documents[site / folder / "walkthrough.html"].links
 
 
 def test_ids_are_unique_in_every_page(documents: dict[Path, Document]) -> None:
     twice = {path.name: [i for i, n in Counter(document.ids).items() if n > 1] for path, document in documents.items()}
     assert {name: ids for name, ids in twice.items() if ids} == {}
+
+
+def test_the_foot_of_a_page_says_what_it_is_and_how_it_was_checked(site: Path, documents: dict[Path, Document]) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    facts = json.loads((ROOT / "src/clearhead/recipes/handbook/facts.lock.json").read_text(encoding="utf-8"))["facts"]
+    assert (site / "LICENSE.txt").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    for folder in LANGUAGES:
+        texts = [(site / folder / f"{name}.html").read_text(encoding="utf-8") for name in NAMES]
+        foot = texts[3].partition('<div class="handbook-foot">')[2].partition("</div>")[0]
+        assert f"clearhead {version}" in foot and "docs/guide" in foot
+        assert "../LICENSE.txt" in documents[site / folder / "04-attention.html"].links
+        shown = sum(text.count('data-fact="') for text in texts)
+        told = list(map(int, re.findall(r"\d+", re.sub("<[^>]*>", "", foot.partition("</p>")[2]).replace(".py", ""))))
+        assert told[:2] == [shown, len(facts)] and sum(told[2:]) == len(facts)
 
 
 def test_every_link_finds_its_file_and_anchor(site: Path, documents: dict[Path, Document]) -> None:
@@ -267,6 +313,161 @@ def test_search_works_from_the_disk(site: Path, browser: "Browser", folder: str,
         found = watch.page.eval_on_selector_all("#search-results li a", "(links) => links.map((link) => link.href)")
         assert any("04-attention.html" in link for link in found), found
         assert watch.faults == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "words", "first"),
+    [
+        ("en", "multi-head", ["07-heads"]),
+        ("en", "softmax", ["05-softmax"]),
+        ("en", "0.401112", ["04-attention", "01-motivation"]),
+        ("en", "63045632", ["l8-accounts"]),
+        ("zh", "多头", ["07-heads"]),
+        ("zh", "注意力", ["01-motivation", "04-attention", "l5-luong", "l7-cost"]),
+        ("zh", "0.401112", ["04-attention", "01-motivation"]),
+    ],
+)
+def test_search_puts_titles_and_headings_first(
+    site: Path, browser: "Browser", folder: str, words: str, first: list[str]
+) -> None:
+    pages = found(site, browser, folder, words)
+    assert pages[: len(first)] == first, pages
+
+
+@pytest.mark.parametrize(("folder", "words"), [("en", "beam search"), ("zh", "束搜索")])
+def test_search_puts_what_only_collects_last(site: Path, browser: "Browser", folder: str, words: str) -> None:
+    pages = found(site, browser, folder, words)
+    assert pages.index("11-training") < pages.index("index") < pages.index("errata")
+
+
+def found(site: Path, browser: "Browser", folder: str, words: str) -> list[str]:
+    """The pages of a search in their order, the first find of each; under some of them stands a line with the words."""
+    with opened(browser) as context:
+        watch = Watch(context)
+        watch.page.goto((site / folder / "search.html").as_uri() + f"?q={words}")
+        watch.page.wait_for_selector("#search-results .search-summary:not(:empty)")
+        links = watch.page.eval_on_selector_all(
+            "#search-results li a", "(links) => links.map((link) => link.getAttribute('href'))"
+        )
+        if not words[0].isdigit():
+            assert watch.page.locator("#search-results li .context mark").first.is_visible()
+        assert watch.faults == []
+        return list(dict.fromkeys(link.partition(".html")[0] for link in links))
+
+
+def test_the_language_switch_keeps_the_place(site: Path, browser: "Browser") -> None:
+    with opened(browser) as context:
+        page = context.new_page()
+        page.goto((site / "en/04-attention.html").as_uri() + "#attn-formula")
+        page.click("nav.language-switch a[hreflang=zh-CN]")
+        page.wait_for_url("**/zh/04-attention.html#attn-formula")
+        page.goto((site / "zh/04-attention.html").as_uri())
+        page.evaluate("location.hash = '#attn-formula'")
+        page.click("nav.language-switch a[hreflang=en]")
+        page.wait_for_url("**/en/04-attention.html#attn-formula")
+        page.goto((site / "en/search.html").as_uri() + "?q=softmax")
+        page.click("nav.language-switch a[hreflang=zh-CN]")
+        page.wait_for_url("**/zh/search.html?q=softmax")
+
+
+def test_numbers_are_reached_by_the_keyboard(site: Path, browser: "Browser") -> None:
+    focused = "document.activeElement.getAttribute('data-fact') ?? document.activeElement.getAttribute('class')"
+    with opened(browser) as context:
+        page = context.new_page()
+        page.goto((site / "en/04-attention.html").as_uri())
+        tip = page.locator(".number-tip")
+        stops = page.evaluate(
+            "[...document.querySelectorAll('article section')].map((section) => "
+            '[...section.querySelectorAll(\'.fact[tabindex="0"], .cell[tabindex="0"]\')]'
+            ".filter((number) => number.closest('section') === section).length)"
+        )
+        assert max(stops) == 1 < sum(stops) < 20
+        page.locator("[tabindex='0'].fact, [tabindex='0'].cell").first.focus()
+        seen = []
+        for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+            page.keyboard.press(key)
+            assert tip.is_visible()
+            seen.append((page.evaluate(focused), tip.inner_text()))
+        assert seen[0] == seen[2] != seen[1] and " = " in seen[0][1]
+        page.keyboard.press("Escape")
+        assert not tip.is_visible()
+
+
+def test_wide_things_show_that_they_go_on_and_code_wraps(site: Path, browser: "Browser") -> None:
+    wide = (
+        "[...document.querySelectorAll('article *')].filter((e) => e.scrollWidth > e.clientWidth + 1 && "
+        "/auto|scroll/.test(getComputedStyle(e).overflowX)).map((e) => "
+        "[e.className, getComputedStyle(e).backgroundAttachment.split(', ').filter((a) => a === 'local').length])"
+    )
+    cut = "[...document.querySelectorAll('.symbol pre')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"
+    seen = 0
+    for width in (390, 1280):
+        with opened(browser, viewport={"width": width, "height": 844}) as context:
+            page = context.new_page()
+            for name in NAMES:
+                page.goto((site / f"zh/{name}.html").as_uri())
+                assert page.evaluate(cut) == 0, (name, width)
+                for kind, local in page.evaluate(wide):
+                    seen += 1
+                    assert local == 2, (name, width, kind)
+    assert seen > 10
+
+
+def test_a_finger_can_tell_the_icons_and_the_neighbouring_pages_apart(site: Path, browser: "Browser") -> None:
+    with opened(browser, viewport={"width": 390, "height": 844}) as context:
+        page = context.new_page()
+        page.goto((site / "zh/07-heads.html").as_uri())
+        for left, right in (
+            (".mobile-header .theme-toggle", ".mobile-header .toc-header-icon"),
+            (".related-pages .prev-page .title", ".related-pages .next-page .title"),
+        ):
+            one, other = page.locator(left).bounding_box(), page.locator(right).bounding_box()
+            assert one is not None and other is not None
+            assert one["x"] + one["width"] + 8 <= other["x"]
+            assert min(one["width"], one["height"], other["width"], other["height"]) >= 24
+
+
+MARKS = """
+() => {
+  const parted = [], loose = [];
+  const box = (text, at) => {
+    const range = document.createRange();
+    range.setStart(text, at);
+    range.setEnd(text, at + 1);
+    return range.getBoundingClientRect();
+  };
+  let seen = 0;
+  for (const maths of document.querySelectorAll('article math:not([display=block])')) {
+    const own = maths.getBoundingClientRect(), keeps = maths.parentElement.matches('.keep');
+    const after = maths.nextSibling, before = maths.previousSibling;
+    if (after?.nodeType === 3 && /^[，。；：、？！）”’,.;:?!)]/.test(after.data)) {
+      seen++;
+      const mark = box(after, 0);
+      if (mark.width && mark.left < own.left) parted.push(after.data);
+      const root = maths.querySelector(':scope > mrow > msqrt:last-child > :last-child');
+      if (root && mark.left - root.getBoundingClientRect().right > 4) loose.push(maths.getAttribute('alttext'));
+    }
+    if (before?.nodeType === 3 && /[（“‘(]$/.test(before.data) && own.width) {
+      if (box(before, before.length - 1).left > own.left) parted.push(before.data);
+    }
+  }
+  return [parted, loose, seen];
+}
+"""
+
+
+@pytest.mark.parametrize("folder", LANGUAGES)
+def test_punctuation_stays_close_to_its_maths(site: Path, browser: "Browser", folder: str) -> None:
+    with opened(browser, viewport={"width": 390, "height": 844}) as context:
+        page = context.new_page()
+        total = 0
+        for name in ("03-projections", "04-attention", "07-heads", "10-model", "12-changed", "14-after", "errata"):
+            page.goto((site / folder / f"{name}.html").as_uri())
+            page.evaluate("document.fonts.ready.then(() => new Promise(requestAnimationFrame))")
+            parted, loose, seen = page.evaluate(MARKS)
+            assert (parted, loose) == ([], []), name
+            total += seen
+        assert total > 20
 
 
 @pytest.mark.parametrize(("locale", "folder"), [("zh-TW", "zh"), ("en-GB", "en"), ("fr-FR", "en")])

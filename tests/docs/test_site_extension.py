@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "docs/transformer/site"
 sys.path.insert(0, str(SITE))
 
-from handbook import chinese, diagram, maths, matrices, numbers, svg, symbol  # noqa: E402
+from handbook import chinese, diagram, maths, matrices, numbers, searching, svg, symbol  # noqa: E402
 
 
 def drawn(markup: str) -> ElementTree.Element:
@@ -169,6 +170,20 @@ def test_a_symbol_without_its_docstring_has_the_rest() -> None:
     assert [line for line in whole if '"""' not in line] == short != whole
 
 
+def test_long_lines_of_code_go_on_further_in(tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    page = "# Page\n\n```{symbol} clearhead.nn.cores.ScaledDotProduct.weights\n```\n"
+    (tmp_path / "pages/index.md").write_text(page, encoding="utf-8")
+    status, told, out = build(tmp_path / "pages")
+    assert status == 0, told
+    rows = re.findall(
+        r'<span class="row" style="--deep:(\d+)ch">(.*)', (out / "index.html").read_text(encoding="utf-8")
+    )
+    lines, *_ = symbol.source_lines(*symbol.locate("clearhead.nn.cores.ScaledDotProduct.weights"), False)
+    assert [int(deep) - 4 for deep, _ in rows] == [len(line) - len(line.lstrip()) for line in lines]
+    assert [unescape(re.sub("<[^>]*>", "", row)) for _, row in rows] == lines
+
+
 @pytest.mark.parametrize("name", ["clearhead.nn.cores.Nothing", "clearhead.nowhere.x", "clearhead.nn.cores"])
 def test_a_symbol_that_is_not_there_is_refused(name: str) -> None:
     with pytest.raises(LookupError):
@@ -212,6 +227,18 @@ def test_an_unknown_command_of_maths_is_an_error() -> None:
 
 def test_chinese_is_indexed_by_pairs() -> None:
     assert list(chinese.pairs("注意力 is 头, 权重")) == ["注意", "意力", "头", "权重"]
+    assert chinese.ChineseSearch({}).split("权重是 0.401112，multi-head") == [
+        "权重",
+        "重是",
+        "0.401112",
+        "multi",
+        "head",
+    ]
+
+
+def test_numbers_are_words_of_the_index() -> None:
+    assert searching.split_words("0.401112, 63,045,632 and 10.") == ["0.401112", "63,045,632", "and", "10"]
+    assert searching.EnglishSearch({}).split("a 1.5 b") == ["a", "1.5", "b"]
 
 
 # -------------------------------------------------------------------------------------- a page with faults, and without
@@ -253,7 +280,7 @@ def test_a_chinese_page_has_its_roles_boxes_and_no_blank_at_line_ends(tmp_path: 
         第二行有 {fact}`0.401112 <attn.weights.0.0>`，
         还有 {cited}`28.4 <vaswani.bleu_big_en_de>` 和 {wrong}`25.9 <E01>`。
         The end
-        of it, *so* *这样*。
+        of it, *so* *这样*。（有$x$。又（$y$）。
 
         ```{exercise} 和
         多少？
@@ -279,6 +306,8 @@ def test_a_chinese_page_has_its_roles_boxes_and_no_blank_at_line_ends(tmp_path: 
     assert re.search(r'<html[^>]* lang="zh-CN"', html)
     assert "第一行第二行有" in html and "，还有" in html and "The end\nof it," in html
     assert '<em class="latin">so</em> <em>这样</em>' in html
+    assert re.search(r'（有<span class="keep"><math.*?</math>。</span>', html)
+    assert re.search(r'<span class="keep">（<math.*?</math>）。</span>', html)
     assert re.search(r'<span class="fact" data-fact="attn.weights.0.0" title="[^"]*0\.4011\d+', html)
     assert re.search(r'<a class="[^"]*number[^"]*" href="references.html#ref-vaswani2017"[^>]*>.*?28\.4', html)
     assert re.search(r'<a class="[^"]*number[^"]*" href="errata.html#e01"[^>]*><s class="wrong"[^>]*>25\.9</s>', html)

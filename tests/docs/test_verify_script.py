@@ -327,6 +327,19 @@ BOTH = {  # the same fault in both languages: (old, new) → what is said, with 
     "five digits": ("## The formula", "## The 37,000 words", "topic.md:7 37,000 stands in no role"),
     "no erratum": ("<E01>", "<E99>", "topic.md:10 wrong: errata.md has no anchor 'e99'"),
     "a role in the opening": ("```{exercise}", "```{exercise} `S`", "topic.md:40 a backtick in the line that opens"),
+    "two backticks": (
+        "{fact}`0.401112 <attn.weights.0.0>`",
+        "{fact}``0.9 <attn.raw.0.0>``",
+        "topic.md:9 fact: one backtick",
+    ),
+    "a blank before": ("{fact}`0.401112", "{fact} `0.401112", "topic.md:9 fact: one backtick has to follow at once"),
+    "a digit before": ("{fact}`0.401112", "9{fact}`0.401112", "topic.md:9 fact: '9' touches {fact}`0.401112 <attn"),
+    "a minus before": ("{fact}`0.401112", "−{fact}`0.401112", "topic.md:9 fact: '−' touches"),
+    "digits after": ("<attn.weights.0.0>`", "<attn.weights.0.0>`999", "topic.md:9 fact: '9' touches"),
+    "a power after": ("<attn.weights.0.0>`", "<attn.weights.0.0>` × 10^9", "topic.md:9 fact: '× 10' touches"),
+    "zero times a power": ("`1 <attn.row", "`0e9 <attn.row", "topic.md:45 fact: '0e9': zero with a power of ten"),
+    "a script": ("# A page\n", "# A page\n\n<script>1</script>\n", "topic.md:4 raw HTML, '<script'"),
+    "an address in HTML": ("# A page\n", '# A page\n\n<a href="//x.org">x</a>\n', "topic.md:4 raw HTML, '<a href="),
     "never closed": ("print(0.123456)\n```\n````\n", "print(1)\n", "a fence is never closed"),
 }
 
@@ -452,8 +465,50 @@ def test_the_command_prints_a_line_a_number(book: Path) -> None:
     assert "en/topic.md:9  attn.weights.0.0  expected 0.40111209  shown 0.401113  difference 9.1e-07  WRONG" in lines
     assert "zh/topic.md:9  attn.weights.0.0  expected 0.40111209  shown 0.401112  difference 9.3e-08" in lines
     assert lines[-2].startswith("en/topic.md:9  PROBLEM  attn.weights.0.0  expected 0.40111209  shown 0.401113")
-    assert lines[-1].endswith("1 problems")
+    assert lines[-1].endswith("numbers on 4 pages, 1 problem")
     assert command(*where, "--page", "zh/", "--quiet").stdout == ""
+    quiet = command(*where, "--quiet").stdout.splitlines()
+    assert len(quiet) == 2 and "PROBLEM" in quiet[0] and quiet[1].endswith("1 problem")
+
+
+def test_the_lines_follow_the_page_and_a_table_of_chapters_ends_them(book: Path) -> None:
+    change(book / "zh" / "topic.md", "707107 1.414214", "707107 1.414213")
+    lines = command("--root", book, "--lock", book / "lock.json").stdout.splitlines()
+    end = lines.index("")
+    assert [line.split()[1] for line in lines[-2:]] == ["PROBLEM", "facts,"]  # nobody has to look for it
+    places = [line.split()[0].rsplit(":", 1) for line in lines[:end]]
+    assert places == sorted(places, key=lambda place: (place[0], int(place[1])))  # roles and figures in their order
+    rows = {line.split()[0]: line.split()[1:] for line in lines[end + 1 : lines.index("", end + 1)]}
+    assert rows["chapter"] == ["facts", "shown", "numbers", "wrong"]
+    facts = sum(id.startswith("attn.") for id in FACTS)
+    assert rows["attn"] == [str(facts), "3", "28", "1"]  # scores, weights and row_sums; 1 + 9 + 3 + 1 in each language
+    assert rows["model"][1:] == ["1", "2", "0"]  # in the drawn figures
+    assert rows["cited"] == ["-", "1", "2", "0"]
+    assert rows["rep"][1:] == ["0", "0", "0"]
+
+
+def test_a_reader_that_goes_away_is_no_error(book: Path) -> None:
+    change(book / "zh" / "topic.md", "707107 1.414214", "707107 1.414213")
+    (book / "zh" / "topic.md").write_text((book / "zh" / "topic.md").read_text("utf-8") + "\n0.25" * 20_000, "utf-8")
+    words = [sys.executable, "-I", str(SCRIPT), "--root", str(book), "--lock", str(book / "lock.json")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1  # what was found counts, read or not
+
+
+def test_an_unknown_page_is_a_wrong_call(book: Path) -> None:
+    where = ("--root", book, "--lock", book / "lock.json")
+    done = command(*where, "--page", "topik")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.splitlines()[-1].endswith("no page 'topik'; did you mean 'topic'?")
+    assert "no page 'en/99'" in command(*where, "--page", "en/99").stderr
+    assert command(*where, "--page", "index").returncode == 0  # a page without a number is a page
+    shown = command(*where, "--page", "en/topic.md").stdout.splitlines()
+    assert shown[-1] == "3 facts, 15 numbers on 1 page, 0 problems"
+    assert shown == command(*where, "--page", "docs/transformer/en/topic.md").stdout.splitlines()
 
 
 def test_one_fact_alone(book: Path) -> None:
@@ -462,6 +517,9 @@ def test_one_fact_alone(book: Path) -> None:
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == "attn.row_sums = [1.0, 1.0, 1.0]"
     assert {line.split()[1] for line in done.stdout.splitlines()[1:3]} == {"attn.row_sums.0"}
+    chapter = command(*where, "--fact", "attn").stdout.splitlines()
+    assert "attn.raw = [[1, 0, 1], [0, 1, 1], [1, 1, 2]]" in chapter
+    assert not any("model.gap" in line for line in chapter)
     wrong = command(*where, "--fact", "attn.rowsums")
     assert wrong.returncode == 2 and "did you mean 'attn.row_sums'?" in wrong.stderr
 
@@ -475,6 +533,99 @@ def test_json_holds_everything(book: Path) -> None:
     assert [(one["page"], one["line"], one["id"], one["shown"]) for one in wrong] == [
         ("zh/topic.md", 9, "attn.weights.0.0", "0.401113")
     ]
+
+
+@pytest.mark.parametrize("file", ["cited.json", "coverage.json", "lock.json"])
+@pytest.mark.parametrize("content", ["{", "[1]", '{"facts": 3, "A": 1}'])
+def test_a_damaged_file_is_a_line(book: Path, file: str, content: str) -> None:
+    (book / file).write_text(content, "utf-8")
+    done = command("--root", book, "--lock", book / "lock.json", "--quiet")
+    assert done.returncode == 1 and done.stderr == ""
+    assert file in done.stdout.splitlines()[0] and "PROBLEM" in done.stdout
+
+
+def test_pages_are_text_and_lie_flat(book: Path) -> None:
+    for language in ("en", "zh"):
+        (book / language / "below").mkdir()
+        (book / language / "below" / "page.md").write_text("0.5\n", "utf-8")
+        topic = book / language / "topic.md"
+        topic.write_bytes(topic.read_bytes() + b"\n\xff\n")
+    found = problems(book)
+    assert "en/below/page.md:1 lies too deep; all pages lie in en/" in found
+    assert any(one.startswith("zh/topic.md:1 is no UTF-8") for one in found)
+
+
+MUTANTS = {  # of this script: (its text, what it becomes, a fact that moves, whether a page shows that)
+    "no 1/√d_k": (
+        "scale(matmul(q, transpose(k)), 1 / math.sqrt(len(k[0])))",
+        "matmul(q, transpose(k))",
+        "attn.weights",
+    ),
+    "no √d_model": (
+        "math.sqrt(4) * a + b for a, b in zip(table[id]",
+        "a + b for a, b in zip(table[id]",
+        "model.tiny_logits",
+    ),
+    "pre-norm": (
+        "x = [layer_norm(row) for row in add(x, tiny_heads(x, x, 1))]",
+        "x = add(x, (lambda y: tiny_heads(y, y, 1))([layer_norm(row) for row in x]))",
+        "model.tiny_memory",
+    ),
+    "unbiased variance": (
+        "return mean([(x - mean(row)) ** 2 for x in row])",
+        "return sum([(x - mean(row)) ** 2 for x in row]) / (len(row) - 1)",
+        "block.variance",
+    ),
+    "ε outside the root": ("math.sqrt(variance(row) + epsilon)", "(math.sqrt(variance(row)) + epsilon)", "block.norm"),
+    "half sines, half cosines": (
+        "    return row\n\n\ndef causal_mask",
+        "    return row[::2] + row[1::2]\n\n\ndef causal_mask",
+        "pos.pe",
+    ),
+    "no causal mask": ("[0 if j <= i else -math.inf for j", "[0 for j", "causal.weights"),
+    "softmax over the queries": (
+        "weights = [softmax(row) for row in scores]",
+        "weights = transpose([softmax(row) for row in transpose(scores)])",
+        "attn.weights",
+    ),
+    "zeroed after the softmax": (
+        "        scores = add(scores, mask)\n    weights = [softmax(row) for row in scores]",
+        "        zeros = mask\n    weights = [softmax(row) for row in scores]\n    if mask is not None:\n"
+        "        weights = [[w if m == 0 else 0 for w, m in zip(*rows)] for rows in zip(weights, zeros)]",
+        "causal.weights",
+    ),
+    "heads by a reshape": (
+        '"heads.split_right": transpose(rows)',
+        '"heads.split_right": [flat[:3], flat[3:]]',
+        "heads.split_right",
+    ),
+    "labels not shifted": (
+        "[[begin, *target], [*target, end]]",
+        "[[begin, *target], [begin, *target]]",
+        "train.prefix_and_gold",
+    ),
+    "smoothing in the NLL": (
+        '"train.nll_reported": mean([-math.log(row[0]) for row in rows])',
+        '"train.nll_reported": mean([-dot(smoothed(3, 0), [math.log(p) for p in row]) for row in rows])',
+        "train.nll_reported",
+    ),
+    "embedding not shared": ('{"embedding": 37000 * d,', '{"embedding": 3 * 37000 * d,', "params.base_total"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mutant_of_the_script_is_noticed_by_lock_and_pages(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new, fact = MUTANTS[mutant]
+    source = SCRIPT.read_text("utf-8")
+    assert source.count(old) == 1
+    module = ModuleType("mutant_of_verify")
+    module.__file__ = str(SCRIPT)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(source.replace(old, new), str(SCRIPT), "exec"), module.__dict__)  # noqa: S102
+    found = module.check(HANDBOOK, verify.LOCK).problems
+    assert any(one.page == verify.LOCK.name and one.message.startswith(f"{fact} is ") for one in found)
+    shown = any(one.page.startswith("en/") and one.message.startswith(fact) for one in found)
+    assert shown or mutant == "ε outside the root"  # which moves the seventh decimal; the pages show six
 
 
 def test_a_wrong_call_is_status_2(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What must hold of every search, whatever the model: shown in float64 on a Markov table and on a random Transformer.
+"""What must hold of every search, whatever the model: in float64 on a Markov table, a Transformer, recurrent models.
 
 Each law is followed by a fault that it catches.
 """
@@ -41,7 +41,21 @@ def transformer(seed: int = 1, vocab_size: int = VOCABULARY) -> Model:
     return model.double().eval()
 
 
-MODELS: dict[str, Callable[[], Model]] = {"markov": Markov, "transformer": transformer}
+def recurrent(preset: str) -> Model:
+    half = {"embedding": 8, "width": 8}
+    model = build(presets.named(preset, VOCABULARY, {"encoder": half, "decoder": half}), seed=1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0)
+    return model.double().eval()
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "markov": Markov,
+    "transformer": transformer,
+    "rnnsearch": lambda: recurrent("rnnsearch-tiny"),
+    "luong-local-p": lambda: recurrent("luong-local-p-tiny"),
+}
 models = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 penalties = pytest.mark.parametrize("penalty", ["gnmt", "length", "none"])
 

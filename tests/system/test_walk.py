@@ -64,6 +64,15 @@ def test_mistakes_are_told_without_a_traceback(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_unknown_tokens_are_told(tmp_path: Path) -> None:
+    log = clearhead("walk", MODEL, "Hello 他 Hans", "-o", tmp_path / "a.html", "--target", "zebra quux Ü").log
+    told = [line for line in log.splitlines() if line.startswith("warning")]
+    assert len(told) == 2
+    assert "the text has 2 tokens that the vocabulary has no piece for ('H')" in told[0]
+    assert "--target has 4 tokens that the vocabulary has no piece for ('z', 'q', 'x', 'Ü')" in told[1]
+    assert "warning" not in clearhead("walk", MODEL, SENTENCE, "-o", tmp_path / "b.html").log
+
+
 # --------------------------------------------------------------------------------------------------------- in a browser
 
 
@@ -191,7 +200,22 @@ def test_the_languages_change_without_loading(browser: Browser, file: Path) -> N
     assert page.locator("h2:visible").inner_text() == "束搜索逐步看"
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
     assert not page.locator(".l-en:visible").count()
+    page.reload()  # and stays, as does the step
+    assert page.locator("h2:visible").inner_text() == "束搜索逐步看"
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("location.href").endswith("?language=zh#finals")
+    page.locator("#language").click()
+    page.reload()
+    assert page.locator("h2:visible").inner_text() == "Length penalty and choice"
     assert faults == []
+
+
+def test_the_bar_never_hides_the_current_step(browser: Browser, file: Path) -> None:
+    page = opened(browser, file, [], viewport={"width": 1280, "height": 800})
+    for _ in range(page.locator(".step").count() - 1):
+        page.keyboard.press("ArrowRight")
+        link, bar = page.locator("nav a[aria-current]").bounding_box(), page.locator("#bar").bounding_box()
+        assert link and bar and link["y"] + link["height"] <= bar["y"]
 
 
 def test_without_a_script_it_is_a_page_to_read(browser: Browser, file: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(_HERE))
 
 project = "clearhead"
+version = tomllib.loads((_HERE.parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 language = "en"  # build.py overrides it
 html_title = "The Transformer, number by number"
 extensions = ["myst_parser", "handbook"]
@@ -29,7 +31,7 @@ html_show_sourcelink = False
 html_show_copyright = False
 html_use_index = False
 html_domain_indices = False
-html_show_search_summary = False  # summaries are fetched, which a page opened from a file may not do
+html_show_search_summary = False  # it is fetched, which a page from the disk may not do; search.js has its own
 html_permalinks_icon = "#"
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"

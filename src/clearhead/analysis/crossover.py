@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from clearhead.analysis.flops import attention_flops, feedforward_flops
-from clearhead.models.config import ModelConfig
+from clearhead.models.config import TransformerConfig
 
 __all__ = ["LayerCost", "layer_cost"]
 
@@ -46,7 +46,7 @@ class LayerCost:
         }
 
 
-def layer_cost(config: ModelConfig, stack: str = "encoder") -> LayerCost:
+def layer_cost(config: TransformerConfig, stack: str = "encoder") -> LayerCost:
     """The cost of one layer of the "encoder" or the "decoder", whose two attentions are counted together.
 
     >>> from clearhead.models import presets

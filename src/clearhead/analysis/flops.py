@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clearhead.analysis.sizes import Lengths, attention_widths, inner_maps
-from clearhead.models.config import ModelConfig
+from clearhead.models.config import TransformerConfig
 
 __all__ = ["DecoderWork", "attention_flops", "backward", "feedforward_flops", "forward", "greedy", "in_all", "step"]
 
 
-def attention_flops(config: ModelConfig, *, queries: int, keys: int, pairs: int) -> dict[str, int]:
+def attention_flops(config: TransformerConfig, *, queries: int, keys: int, pairs: int) -> dict[str, int]:
     """One attention layer: `queries` rows ask, `keys` rows are made into keys and values, `pairs` of them are scored.
 
     projections: 2·d·(2·queries·H·E + 2·keys·G·E) for W_Q and W_O, W_K and W_V; scores q·kᵀ and mixing A·V: 2·pairs·H·E
@@ -31,7 +31,7 @@ def attention_flops(config: ModelConfig, *, queries: int, keys: int, pairs: int)
     }
 
 
-def feedforward_flops(config: ModelConfig, rows: int) -> int:
+def feedforward_flops(config: TransformerConfig, rows: int) -> int:
     """One feed-forward layer: 4·d·d_ff a row (Vaswani et al. 2017, §3.3, equation 2); 6·d·d_ff with swiglu's gate."""
     return 2 * rows * inner_maps(config) * config.d_model * config.d_ff
 
@@ -76,7 +76,7 @@ class DecoderWork:
         return cls(total, squares, target * source, total * source, target)
 
 
-def forward(config: ModelConfig, lengths: Lengths) -> dict[str, int]:
+def forward(config: TransformerConfig, lengths: Lengths) -> dict[str, int]:
     """The forward pass of a training step by part; its `sum` is the whole.
 
     >>> from clearhead.models import presets
@@ -88,7 +88,7 @@ def forward(config: ModelConfig, lengths: Lengths) -> dict[str, int]:
     return _times(lengths.batch, {**_encoder(config, lengths.source), **_decoder(config, work)})
 
 
-def backward(config: ModelConfig, lengths: Lengths) -> dict[str, int]:
+def backward(config: TransformerConfig, lengths: Lengths) -> dict[str, int]:
     """The backward pass of a training step by part: every product has two factors, and each needs a gradient.
 
     So it is twice the forward pass, exactly. A kernel that does not keep the scores (FlashAttention, Dao et al. 2022,
@@ -97,13 +97,13 @@ def backward(config: ModelConfig, lengths: Lengths) -> dict[str, int]:
     return _times(2, forward(config, lengths))
 
 
-def step(config: ModelConfig, lengths: Lengths, *, cache: bool) -> dict[str, int]:
+def step(config: TransformerConfig, lengths: Lengths, *, cache: bool) -> dict[str, int]:
     """Writing the `lengths.target`-th token of each translation, with or without a cache (see `DecoderWork.step`)."""
     work = DecoderWork.step(lengths.source, lengths.target, cache=cache)
     return _times(lengths.batch, _decoder(config, work))
 
 
-def greedy(config: ModelConfig, lengths: Lengths, *, cache: bool) -> dict[str, int]:
+def greedy(config: TransformerConfig, lengths: Lengths, *, cache: bool) -> dict[str, int]:
     """A whole greedy translation of `lengths.target` tokens, EOS included: the encoder once, then every step."""
     work = DecoderWork.greedy(lengths.source, lengths.target, cache=cache)
     return _times(lengths.batch, {**_encoder(config, lengths.source), **_decoder(config, work)})
@@ -114,7 +114,7 @@ def in_all(parts: dict[str, int]) -> int:
     return sum(parts.values())
 
 
-def _encoder(config: ModelConfig, source: int) -> dict[str, int]:
+def _encoder(config: TransformerConfig, source: int) -> dict[str, int]:
     layer = attention_flops(config, queries=source, keys=source, pairs=source * source)
     layers = config.encoder_layers
     return {
@@ -123,7 +123,7 @@ def _encoder(config: ModelConfig, source: int) -> dict[str, int]:
     }
 
 
-def _decoder(config: ModelConfig, work: DecoderWork) -> dict[str, int]:
+def _decoder(config: TransformerConfig, work: DecoderWork) -> dict[str, int]:
     own = attention_flops(config, queries=work.rows, keys=work.rows, pairs=work.pairs)
     cross = attention_flops(config, queries=work.rows, keys=work.source_rows, pairs=work.source_pairs)
     layers = config.decoder_layers

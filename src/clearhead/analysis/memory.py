@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clearhead.analysis.parameters import parameters
 from clearhead.analysis.sizes import Lengths, attention_widths
-from clearhead.models.config import LearnedConfig, ModelConfig
+from clearhead.models.config import LearnedConfig, TransformerConfig
 
 __all__ = ["DTYPES", "activations", "kv_cache", "optimizer_state", "score_matrices", "weights"]
 
@@ -14,12 +14,12 @@ INDEX = 8
 """Bytes of one token id or position."""
 
 
-def weights(config: ModelConfig, size: int) -> int:
+def weights(config: TransformerConfig, size: int) -> int:
     """The parameters, `size` bytes each; gradients take as much again while training."""
     return parameters(config)["total"] * size
 
 
-def optimizer_state(config: ModelConfig, size: int) -> int:
+def optimizer_state(config: TransformerConfig, size: int) -> int:
     """Adam's two moments of every parameter (Kingma and Ba 2015, algorithm 1).
 
     Beside them PyTorch keeps a counter of 4 bytes for each tensor, which is not counted here.
@@ -27,17 +27,18 @@ def optimizer_state(config: ModelConfig, size: int) -> int:
     return 2 * weights(config, size)
 
 
-def kv_cache(config: ModelConfig, lengths: Lengths, size: int) -> dict[str, int]:
+def kv_cache(config: TransformerConfig, lengths: Lengths, size: int, beam: int = 1) -> dict[str, int]:
     """Keys and values that a decoder keeps: of its own `target` positions, and of the `source`'s.
 
-    2·L·G·E numbers a position. The first part grows by one position a step; the second is written once.
+    2·L·G·E numbers a position. The first part grows by one position a step, and each of the `beam` hypotheses of a
+    sentence has its own; the second is written once a sentence, and all its hypotheses read it.
     """
     _, kept = attention_widths(config)
     position = 2 * config.decoder_layers * kept * lengths.batch * size
-    return {"self": position * lengths.target, "cross": position * lengths.source}
+    return {"self": position * lengths.target * beam, "cross": position * lengths.source}
 
 
-def score_matrices(config: ModelConfig, lengths: Lengths, size: int) -> dict[str, int]:
+def score_matrices(config: TransformerConfig, lengths: Lengths, size: int) -> dict[str, int]:
     """One layer's matrix of scores, written out: H·T·S numbers a sentence, for each kind of attention.
 
     A fused kernel (FlashAttention, Dao et al. 2022) never writes it.
@@ -46,7 +47,7 @@ def score_matrices(config: ModelConfig, lengths: Lengths, size: int) -> dict[str
     return {"encoder self": number * n * n, "decoder self": number * m * m, "decoder cross": number * m * n}
 
 
-def activations(config: ModelConfig, lengths: Lengths, size: int) -> dict[str, int]:
+def activations(config: TransformerConfig, lengths: Lengths, size: int) -> dict[str, int]:
     """What autograd holds when the loss is computed and nothing has flowed back yet, parameters apart.
 
     Measured in the tests as the distinct storages that `saved_tensors_hooks` sees in a training step and that are still
@@ -73,33 +74,33 @@ def activations(config: ModelConfig, lengths: Lengths, size: int) -> dict[str, i
     return {**parts, "total": sum(parts.values()), "score matrices": kept}
 
 
-def _dropped(config: ModelConfig, rows: int) -> int:
+def _dropped(config: TransformerConfig, rows: int) -> int:
     """The decisions of one dropout over d_model, a byte each."""
     return rows * config.d_model if config.dropout else 0
 
 
-def _embedding(config: ModelConfig, rows: int) -> int:
+def _embedding(config: TransformerConfig, rows: int) -> int:
     learnt = isinstance(config.positions, LearnedConfig)
     return rows * INDEX * (2 if learnt else 1) + _dropped(config, rows)
 
 
-def _norm(config: ModelConfig, rows: int, size: int) -> int:
+def _norm(config: TransformerConfig, rows: int, size: int) -> int:
     """What a norm read, and a mean and a deviation a row."""
     return rows * (config.d_model + 2) * size
 
 
-def _residual(config: ModelConfig, rows: int, size: int) -> int:
+def _residual(config: TransformerConfig, rows: int, size: int) -> int:
     """What the norm read, what the sub-layer read (before a pre-norm or after the last post-norm), the dropout."""
     return _norm(config, rows, size) + rows * config.d_model * size + _dropped(config, rows)
 
 
-def _scores(config: ModelConfig, pairs: int, size: int) -> int:
+def _scores(config: TransformerConfig, pairs: int, size: int) -> int:
     """The weights of all heads; with dropout on them also the decisions and what is left."""
     each = 2 * size + 1 if config.attention.dropout else size
     return config.attention.heads * pairs * each
 
 
-def _attention(config: ModelConfig, rows: int, key_rows: int, keys: int, size: int) -> int:
+def _attention(config: TransformerConfig, rows: int, key_rows: int, keys: int, size: int) -> int:
     """Scaled queries, keys, values and mixed values at the width of all query heads, and the weights.
 
     Keys and values of shared heads are copied for each query head before they are multiplied, and the copies kept.
@@ -109,12 +110,12 @@ def _attention(config: ModelConfig, rows: int, key_rows: int, keys: int, size: i
     return _residual(config, rows, size) + vectors + _scores(config, rows * keys, size)
 
 
-def _feedforward(config: ModelConfig, rows: int, size: int) -> int:
+def _feedforward(config: TransformerConfig, rows: int, size: int) -> int:
     """The inner layer: after relu alone, before and after gelu, or gate, its silu, the other half and the product."""
     tensors = {"relu": 1, "gelu": 2, "swiglu": 4}[config.activation]
     return _residual(config, rows, size) + tensors * rows * config.d_ff * size
 
 
-def _vocabulary(config: ModelConfig, rows: int, size: int) -> int:
+def _vocabulary(config: TransformerConfig, rows: int, size: int) -> int:
     """The hidden states and where they stood, the probabilities (float32 at least) and the gold tokens."""
     return rows * (config.d_model * size + 1 + config.vocab_size * max(size, 4) + INDEX)

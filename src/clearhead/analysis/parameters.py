@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from clearhead.analysis.sizes import attention_widths, inner_maps
-from clearhead.models.config import LearnedConfig, ModelConfig
+from clearhead.models.config import LearnedConfig, TransformerConfig
 
 __all__ = ["attention_parameters", "feedforward_parameters", "implied_vocabulary", "norm_parameters", "parameters"]
 
 
-def attention_parameters(config: ModelConfig) -> int:
+def attention_parameters(config: TransformerConfig) -> int:
     """One attention layer: W_Q [d, H·E], W_K and W_V [d, G·E], W_O [H·E, d], and their biases if it has any.
 
     4·d² when H·E = G·E = d (Vaswani et al. 2017, §3.2.2, whose formulas have no bias).
@@ -20,7 +20,7 @@ def attention_parameters(config: ModelConfig) -> int:
     return 2 * d * wide + 2 * d * kept + biases
 
 
-def feedforward_parameters(config: ModelConfig) -> int:
+def feedforward_parameters(config: TransformerConfig) -> int:
     """One feed-forward layer with its biases: 2·d·d_ff + d_ff + d (Vaswani et al. 2017, §3.3, equation 2).
 
     swiglu has a second matrix and bias of the first kind.
@@ -29,7 +29,7 @@ def feedforward_parameters(config: ModelConfig) -> int:
     return maps * d * config.d_ff + (maps - 1) * config.d_ff + d
 
 
-def norm_parameters(config: ModelConfig) -> int:
+def norm_parameters(config: TransformerConfig) -> int:
     """One layer norm: a gain and a bias for each of the d components (Ba et al. 2016, equation 4).
 
     An encoder layer has two of them, a decoder layer three; the residual connections around them learn nothing.
@@ -37,7 +37,7 @@ def norm_parameters(config: ModelConfig) -> int:
     return 2 * config.d_model
 
 
-def parameters(config: ModelConfig) -> dict[str, int]:
+def parameters(config: TransformerConfig) -> dict[str, int]:
     """Distinct parameters of each part, and `total`. A matrix that is used in several places counts once.
 
     >>> from clearhead.models import presets
@@ -65,7 +65,7 @@ def parameters(config: ModelConfig) -> dict[str, int]:
     return {**counts, "total": sum(counts.values())}
 
 
-def implied_vocabulary(config: ModelConfig, total: int) -> Fraction:
+def implied_vocabulary(config: TransformerConfig, total: int) -> Fraction:
     """The size of the vocabulary with which a model of these figures has `total` parameters; rarely a whole number.
 
     With a `source_vocab_size` of its own the source's vocabulary stays as it is.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from clearhead.analysis.parameters import implied_vocabulary, parameters
-from clearhead.models.config import ModelConfig
-from clearhead.models.presets import PRESETS
+from clearhead.models.config import TransformerConfig
+from clearhead.models.presets import TRANSFORMERS
 
 __all__ = ["PRINTED", "Printed", "common_vocabularies", "printed"]
 
@@ -33,10 +33,10 @@ class Printed:
     between: tuple[int, int]
 
 
-def printed(name: str, config: ModelConfig) -> Printed:
+def printed(name: str, config: TransformerConfig) -> Printed:
     """The count that the paper prints for the preset `name`, one of `PRINTED`, seen from `config`.
 
-    >>> found = printed("base", PRESETS["base"](vocab_size=37000))
+    >>> found = printed("base", TRANSFORMERS["base"](vocab_size=37000))
     >>> found.exact, float(found.implied)
     (63045632, 40817.125)
     """
@@ -48,6 +48,6 @@ def printed(name: str, config: ModelConfig) -> Printed:
 
 def common_vocabularies() -> tuple[int, int] | None:
     """The smallest and largest vocabulary that would explain every printed count; None if no vocabulary does."""
-    ranges = [printed(name, PRESETS[name](vocab_size=37000)).between for name in PRINTED]
+    ranges = [printed(name, TRANSFORMERS[name](vocab_size=37000)).between for name in PRINTED]
     lowest, highest = max(low for low, _ in ranges), min(high for _, high in ranges)
     return (lowest, highest) if lowest <= highest else None

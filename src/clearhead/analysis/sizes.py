@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clearhead.base.errors import InputError
-from clearhead.models.config import LearnedConfig, ModelConfig
+from clearhead.models.config import LearnedConfig, TransformerConfig
 
 __all__ = ["Lengths", "attention_widths", "check_lengths", "inner_maps"]
 
@@ -29,7 +29,7 @@ class Lengths:
                 raise InputError(f"{name} {getattr(self, name)}: an account needs at least 1")
 
 
-def check_lengths(config: ModelConfig, *lengths: int) -> None:
+def check_lengths(config: TransformerConfig, *lengths: int) -> None:
     """Raises InputError if the model has learnt fewer positions than one of `lengths`."""
     if isinstance(config.positions, LearnedConfig) and max(lengths) > config.positions.max_positions:
         raise InputError(
@@ -38,7 +38,7 @@ def check_lengths(config: ModelConfig, *lengths: int) -> None:
         )
 
 
-def attention_widths(config: ModelConfig) -> tuple[int, int]:
+def attention_widths(config: TransformerConfig) -> tuple[int, int]:
     """(H·E, G·E): how wide all queries of a position are, and all its keys; its values are as wide as its keys.
 
     Vaswani et al. 2017, §3.2.2 has H·E = G·E = d_model; shared heads (Shazeer 2019) have fewer keys.
@@ -47,6 +47,6 @@ def attention_widths(config: ModelConfig) -> tuple[int, int]:
     return heads * head_dim, kv_heads * head_dim
 
 
-def inner_maps(config: ModelConfig) -> int:
+def inner_maps(config: TransformerConfig) -> int:
     """Matrices between d_model and d_ff in one feed-forward layer: 2, or 3 with the gate of swiglu."""
     return 3 if config.activation == "swiglu" else 2

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["human_bytes", "render"]
+
+WIDTH = 100
+"""Columns that every line fits in, a name of the user's apart."""
 
 
 def render(account: dict[str, Any]) -> str:
     """What `recipes.account.account` found, for people; the same numbers as in its JSON."""
     shape = account["shape"]
     pairs = "1 sentence pair" if shape["batch"] == 1 else f"{shape['batch']:,} sentence pairs"
+    beam = f", beam {shape['beam']:,}" if shape["beam"] > 1 else ""
     head = [
-        account["title"],
-        f"{pairs}, {shape['source_length']:,} source and {shape['target_length']:,} target positions, {shape['dtype']}",
+        *textwrap.wrap(account["title"], WIDTH, subsequent_indent="  ", break_long_words=False),
+        f"{pairs}, {shape['source_length']:,} source and {shape['target_length']:,} target positions, "
+        f"{shape['dtype']}{beam}",
     ]
+    if account["vocabulary_assumed"]:
+        size = account["model"]["vocab_size"]
+        head.append(f"the vocabulary of {size:,} is about the paper's; --vocab-size gives another, and other counts")
     sections = [
         "\n".join(head),
         _parameters(account),
@@ -67,14 +76,14 @@ def _parameters(account: dict[str, Any]) -> str:
         found = account["printed"]
         low, high = found["vocabulary_between"]
         text += (
-            f"\n  printed in the paper (Table 3): {found['printed'] // 10**6} million. That is a vocabulary of "
-            f"{found['implied_vocabulary']:,.1f}\n  ({low:,} to {high:,} round to it). "
+            f"\n  the paper prints {found['printed'] // 10**6} million (Table 3), which a vocabulary of {low:,} to "
+            f"{high:,} would give;\n  "
         )
         both = found["vocabularies_that_explain_base_and_big"]
         text += (
-            "No vocabulary explains what is printed for base and for big."
+            "no one vocabulary gives both what it prints for base and what it prints for big"
             if both is None
-            else f"{both[0]:,} to {both[1]:,} explain base and big."
+            else f"one of {both[0]:,} to {both[1]:,} gives both what it prints for base and for big"
         )
     return text
 
@@ -91,27 +100,32 @@ def _training(operations: dict[str, Any]) -> str:
 
 def _decoding(operations: dict[str, Any]) -> str:
     ways = {way: name for way, name in (("with_cache", "cache"), ("without_cache", "no cache")) if way in operations}
-    rows = [("", *(f"{what}, {name}" for what in ("last token", "translation") for name in ways.values()))]
-    columns = [operations[way][key] for key in ("last_token", "translation") for way in ways]
-    for part in columns[-1]:
-        rows.append((part, *(f"{column[part]:,}" if part in column else "–" for column in columns)))
-    return "operations of greedy decoding: the last token, and the whole translation\n" + _grid(rows)
+    tables = []
+    for key, what in (("last_token", "the last token"), ("translation", "the whole translation")):
+        columns = [operations[way][key] for way in ways]
+        rows = [("", *ways.values())]
+        rows += [(part, *(f"{column[part]:,}" for column in columns)) for part in columns[0]]
+        tables.append(f"operations of greedy decoding: {what}\n{_grid(rows)}")
+    return "\n\n".join(tables)
 
 
 def _memory(sizes: dict[str, Any]) -> str:
-    rows = [
-        (name, f"{sizes[key]:,}", human_bytes(sizes[key]))
-        for key, name in (("weights", "weights"), ("gradients", "gradients"), ("adam_moments", "Adam's moments"))
-    ]
-    for group, name in (
-        ("activations", "saved for the backward pass"),
-        ("kv_cache", "key/value cache"),
-        ("score_matrices", "one layer's scores"),
-    ):
-        for part, count in sizes[group].items():
-            if not count:
-                continue
-            rows.append((f"{name}: {part}", f"{count:,}", human_bytes(count)))
+    names = {
+        "weights": "weights",
+        "gradients": "gradients",
+        "adam_moments": "Adam's moments",
+        "activations": "saved for the backward pass",
+        "training": "training, together (weights, gradients, moments, saved)",
+        "kv_cache": "key/value cache",
+        "translating": "translating, together (weights, cache)",
+        "score_matrices": "one layer's scores",
+    }
+    rows = []
+    for key, name in names.items():
+        parts = sizes[key] if isinstance(sizes[key], dict) else {"": sizes[key]}
+        for part, count in parts.items():
+            if count:
+                rows.append((f"{name}: {part}" if part else name, f"{count:,}", human_bytes(count)))
     return "bytes\n" + _grid(rows)
 
 
@@ -123,10 +137,19 @@ def _crossovers(found: dict[str, Any], d_model: int) -> str:
     return "lengths at which one term overtakes another (attention = scores and mixing)\n" + _grid(rows, left=2)
 
 
-def _crossing(length: float, d_model: int) -> str:
-    if length <= 0:
+def _crossing(length: float | None, d_model: int) -> str:
+    if length is None:
         return "at every length the left side is larger"
-    return f"n = {length:,.6g} = {length / d_model:.4g}·d"
+    return f"n = {_plain(length)} = {_plain(length / d_model)}·d"
+
+
+def _plain(number: float) -> str:
+    """A number without a power of ten: whole where it is whole or large, else with four digits.
+
+    >>> _plain(1024), _plain(10000.0), _plain(1365.33), _plain(13.5567)
+    ('1,024', '10,000', '1,365', '13.56')
+    """
+    return f"{number:,.0f}" if number == int(number) or number >= 1000 else f"{number:.4g}"
 
 
 def _layers(kinds: Sequence[dict[str, Any]], length: int, d_model: int) -> str:
@@ -140,21 +163,19 @@ def _layers(kinds: Sequence[dict[str, Any]], length: int, d_model: int) -> str:
 
 
 def _lengths(lines: Sequence[dict[str, Any]]) -> str:
-    rows: list[tuple[str, ...]] = [
-        (
-            *("n", "attention", "linear terms", "layer", "(att. + proj.) / f.f."),
-            *("× attention", "× att. + proj.", "× layer", "scores, one layer", "cache, all layers"),
-        )
-    ]
+    costs: list[tuple[str, ...]] = [("n", "attention", "linear terms", "layer")]
+    growth: list[tuple[str, ...]] = [("n", "(att. + proj.) / f.f.", "× attention", "× att. + proj.", "× layer")]
+    sizes: list[tuple[str, ...]] = [("n", "scores of one encoder layer", "the decoder's own cache, all layers")]
     for line in lines:
-        linear = line["projections"] + line["feed-forward"]
-        rows.append(
-            (
-                *(f"{number:,}" for number in (line["length"], line["attention"], linear, line["layer"])),
-                f"{line['attention_over_feedforward']:.3f}",
-                *(f"{line[f'{part}_growth']:,.4g}" for part in ("attention", "sublayer", "layer")),
-                human_bytes(line["score_matrix_bytes"]),
-                human_bytes(line["kv_cache_bytes"]),
-            )
-        )
-    return "one encoder layer over n tokens (×: against the first line)\n" + _grid(rows, left=0)
+        n, linear = f"{line['length']:,}", line["projections"] + line["feed-forward"]
+        costs.append((n, *(f"{number:,}" for number in (line["attention"], linear, line["layer"]))))
+        grown = (_plain(line[f"{part}_growth"]) for part in ("attention", "sublayer", "layer"))
+        growth.append((n, f"{line['attention_over_feedforward']:,.3f}", *grown))
+        sizes.append((n, human_bytes(line["score_matrix_bytes"]), human_bytes(line["kv_cache_bytes"])))
+    titles = (
+        "operations of one encoder layer over n tokens",
+        "the same in proportion (×: against the first line)",
+        "bytes over n tokens",
+    )
+    tables = zip(titles, (costs, growth, sizes), strict=True)
+    return "\n\n".join(f"{title}\n{_grid(rows, left=0)}" for title, rows in tables)

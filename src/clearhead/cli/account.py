@@ -22,6 +22,9 @@ def account(  # noqa: PLR0913, PLR0917 (one parameter an option)
         int | None, typer.Option(min=1, help="Tokens of the target, EOS included. [default: as many]")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Sentence pairs at once, all of these lengths.")] = 1,
+    beam: Annotated[
+        int, typer.Option(min=1, help="Hypotheses of a sentence that have a key/value cache of their own.")
+    ] = 1,
     lengths: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Also one encoder layer at these lengths, side by side.")
     ] = None,
@@ -46,6 +49,7 @@ def account(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """What a model costs, exactly: parameters, operations, bytes, path lengths and crossovers."""
     from clearhead.analysis.sizes import Lengths
     from clearhead.analysis.tables import render
+    from clearhead.base.log import logger
     from clearhead.recipes import account as recipe
 
     question = recipe.Question(
@@ -55,11 +59,13 @@ def account(  # noqa: PLR0913, PLR0917 (one parameter an option)
         table=_lengths(lengths),
         kernel=kernel,
         window=window,
+        beam=beam,
     )
     subject = recipe.find(what, vocab_size, settings or ())
     table = recipe.account(subject, question)
     if plot is not None:
         recipe.plot(subject, plot)
+        logger.info("wrote %s", plot)
     if json_output:
         import json
 

@@ -19,11 +19,14 @@ def info(
 ) -> None:
     """Configuration, parameters by part, versions and training summary of a model."""
     from clearhead.base.errors import InputError
+    from clearhead.base.log import logger
     from clearhead.recipes.info import describe, render
 
     table = describe(what, vocab_size)
     if "preset" not in table and (useless := shared.given(context, "vocab_size")):
         raise InputError(f"{useless} is for a preset; the vocabulary of {what} is what it was trained with")
+    if "preset" in table and not shared.given(context, "vocab_size"):
+        logger.info("the vocabulary of %s is about the paper's; --vocab-size gives another", f"{vocab_size:,}")
     if json_output:
         import json
 

@@ -24,7 +24,11 @@ def train(  # noqa: PLR0913, PLR0917 (one parameter an option)
     languages: Annotated[str | None, typer.Option(help="Two codes such as en,de.", rich_help_panel=TEXT)] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="Size of the model: tiny, small, base, big, bench-tiny.", rich_help_panel=RUN),
+        typer.Option(
+            help="Size of the model: tiny, small, base, big, bench-tiny, seq2seq, rnnsearch, luong-local-p, "
+            "seq2seq-tiny, rnnsearch-tiny, luong-local-p-tiny.",
+            rich_help_panel=RUN,
+        ),
     ] = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="The run directory, made or resumed.", rich_help_panel=RUN)

@@ -14,7 +14,11 @@ __all__ = ["verify"]
 def verify(
     fact: Annotated[
         list[str] | None,
-        typer.Option("--fact", metavar="ID", help="Only this one, such as attn.weights; may be given again."),
+        typer.Option(
+            "--fact",
+            metavar="ID",
+            help="Only this one, such as attn.weights, or this chapter, such as attn; may be given again.",
+        ),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

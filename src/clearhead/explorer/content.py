@@ -39,7 +39,7 @@ Scale = Literal["share", "signed", "mask"]
 
 @dataclass(frozen=True)
 class Both:
-    """A text of ours in English and in Chinese. `code` in backquotes is set as code; nothing else is markup."""
+    """A text of ours in English and in Chinese: `code` in backquotes is set as code, W_O with a subscript."""
 
     en: str
     zh: str
@@ -170,11 +170,12 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Pieces in a row, each with its id."""
+    """Pieces in a row, each with its id; `unknown` is what was written in the place of those that are UNK, in order."""
 
     caption: Both
     pieces: tuple[str, ...]
     ids: tuple[int, ...]
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

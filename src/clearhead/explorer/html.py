@@ -24,12 +24,16 @@ from clearhead.explorer.content import (
     Step,
     Tokens,
 )
-from clearhead.text.symbols import EOS
+from clearhead.text.symbols import EOS, UNK
 
-__all__ = ["both", "navigation", "number", "section"]
+__all__ = ["both", "figure", "navigation", "number", "section"]
 
 LEVELS = 10
 """How many shades a colour has: classes, since the page's policy forbids styles in attributes."""
+SMALL, TINY = 0.1, 0.001
+"""Below them numbers in a matrix have more than two decimals, or are written with a power of ten."""
+WIDE = 12
+"""Columns of a matrix that leaves no room beside it."""
 
 
 def both(words: Both) -> str:
@@ -50,6 +54,19 @@ def number(value: float | None, digits: int = 2) -> str:
     if float(text) == 0.0:
         text = text.lstrip("-")
     return text.replace("-", "−")
+
+
+def figure(value: float, size: float) -> str:
+    """A number among others as large as `size`: two decimals, or so many that `size` has two significant digits.
+
+    >>> figure(0.123, 0.9), figure(-0.0033, 0.9), figure(-0.0033, 0.042), figure(0.0033, 0.0033), figure(2e-5, 1e-4)
+    ('0.12', '0.00', '−0.003', '0.0033', '2e−5')
+    """
+    if value == 0.0 or not SMALL > size > 0.0:
+        return number(value)
+    if size < TINY:
+        return f"{value:.0e}".replace("e-0", "e-").replace("-", "−")
+    return number(value, 1 - math.floor(math.log10(size)))
 
 
 def navigation(groups: Iterable[Group]) -> str:
@@ -76,13 +93,13 @@ def _variants(step: Step) -> str:
     if len(step.variants) == 1:
         variant = step.variants[0]
         label = f"<h3>{both(variant.label)}</h3>" if variant.label.en else ""
-        return f'{label}<div class="flow">{_flow(variant.items)}</div>'
+        return f'{label}<div class="{_flow_kind(variant.items)}">{_flow(variant.items)}</div>'
     # Without a script each has its heading; a script makes tabs of the headings.
     return (
         '<div class="variants">'
         + "".join(
             f'<div class="variant" id="{step.name}-{place}"><h3>{both(variant.label)}</h3>'
-            f'<div class="flow">{_flow(variant.items)}</div></div>'
+            f'<div class="{_flow_kind(variant.items)}">{_flow(variant.items)}</div></div>'
             for place, variant in enumerate(step.variants, start=1)
         )
         + "</div>"
@@ -90,17 +107,20 @@ def _variants(step: Step) -> str:
 
 
 def _flow(items: tuple[Item, ...]) -> str:
-    """The items; an operator stays with what it leads to when a line is full."""
-    parts, waiting = [], ""
+    """The items; an operator stays behind what it starts from when a line is full, so that every line has one edge."""
+    parts: list[str] = []
     for item in items:
         if isinstance(item, Operator):
-            waiting += _item(item)
-        elif waiting:
-            parts.append(f'<div class="pair">{waiting}{_item(item)}</div>')
-            waiting = ""
+            parts[-1] = f'<div class="pair">{parts[-1]}{_item(item)}</div>'
         else:
             parts.append(_item(item))
-    return "".join(parts) + waiting
+    return "".join(parts)
+
+
+def _flow_kind(items: tuple[Item, ...]) -> str:
+    """Wide matrices stand below each other, with what joins them in between."""
+    wide = any(isinstance(item, Matrix) and len(item.values[0]) >= WIDE for item in items)
+    return "flow stacked" if wide else "flow"
 
 
 def _item(item: Item) -> str:  # noqa: PLR0911 (one return a kind)
@@ -168,7 +188,8 @@ def _cell(cell: float | None, matrix: Matrix, scale: float) -> str:
     level = min(LEVELS, round(share * LEVELS)) if math.isfinite(share) else 0
     sign = "s" if matrix.scale == "share" else "p" if cell >= 0 else "n"
     shade = f" class={sign}{level}" if level else ""
-    return f"<td{shade}>{number(cell)}"
+    # Shares differ by powers of ten, and each has digits of its own; elsewhere the columns stay in line.
+    return f"<td{shade}>{figure(cell, cell if matrix.scale == 'share' else scale)}"
 
 
 def _summary(matrix: Matrix) -> str:
@@ -178,20 +199,19 @@ def _summary(matrix: Matrix) -> str:
     if not matrix.whole:
         rows, columns = len(matrix.values), len(matrix.values[0])
         part = both(Both(f"shown: first {rows} × {columns} · ", f"仅示前 {rows} × {columns} · "))
-    figures = (
-        f"{number(matrix.smallest)} … {number(matrix.largest)} · "
-        + both(Both("norm", "范数"))
-        + f" {number(matrix.norm)}"
-    )
+    smallest, largest, norm = (figure(each, abs(each)) for each in (matrix.smallest, matrix.largest, matrix.norm))
+    figures = f"{smallest} … {largest} · {both(Both('norm', '范数'))} {norm}"
     return f'<p class="summary">{part}{figures}</p>'
 
 
 def _tokens(tokens: Tokens) -> str:
-    cards = "".join(
-        f'<li><bdi>{escape(piece)}</bdi><span class="id">{own}</span></li>'
-        for piece, own in zip(tokens.pieces, tokens.ids, strict=True)
-    )
-    return f'<ol class="tokens" translate="no">{cards}</ol>'
+    written = iter(tokens.unknown)
+    cards = []
+    for piece, own in zip(tokens.pieces, tokens.ids, strict=True):
+        surface = next(written, "") if own == UNK else ""
+        told = f'<span class="unknown"><bdi>{escape(surface)}</bdi></span>' if surface else ""
+        cards.append(f'<li><bdi>{escape(piece)}</bdi>{told}<span class="id">{own}</span></li>')
+    return f'<ol class="tokens" translate="no">{"".join(cards)}</ol>'
 
 
 def _chances(found: Chances) -> str:
@@ -291,7 +311,8 @@ def _piece(piece: str) -> str:
 
 
 def _inline(text: str) -> str:
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text, quote=False))
+    coded = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text, quote=False))
+    return re.sub(r"\b([A-Z])_([A-Z])\b", r"\1<sub>\2</sub>", coded)
 
 
 def _symbol(text: str) -> str:

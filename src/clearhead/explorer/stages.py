@@ -18,6 +18,7 @@ from clearhead.explorer.content import (
     Item,
     Look,
     Matrix,
+    Note,
     Operator,
     Step,
     Tokens,
@@ -43,11 +44,12 @@ class Stages:
     def source(self) -> Group:
         """Tokens and what enters the encoder."""
         pieces = self.walk.source_pieces
-        tokens = Tokens(TITLES["tokens"], pieces, self.walk.replay.source)
+        unknown = self.walk.source_unknown
+        tokens = Tokens(TITLES["tokens"], pieces, self.walk.replay.source, unknown)
         return Group(
             TITLES["source"],
             (
-                Step("tokens", TITLES["tokens"], words.tokens_words(), (Variant(PLAIN, (tokens,)),)),
+                Step("tokens", TITLES["tokens"], words.tokens_words(), (Variant(PLAIN, (tokens, *_noted(unknown))),)),
                 self._embedding("encoder", pieces),
             ),
         )
@@ -68,8 +70,10 @@ class Stages:
     def decoder(self) -> list[Group]:
         """What the decoder reads, and a group a layer."""
         pieces = self.walk.prefix_pieces
-        tokens = Tokens(TITLES["shifted"], pieces, self.walk.replay.prefix)
-        shifted = Step("shifted", TITLES["shifted"], words.shifted_words(self.walk.asked), (Variant(PLAIN, (tokens,)),))
+        unknown = self.walk.target_unknown
+        tokens = Tokens(TITLES["shifted"], pieces, self.walk.replay.prefix, unknown)
+        view = Variant(PLAIN, (tokens, *_noted(unknown)))
+        shifted = Step("shifted", TITLES["shifted"], words.shifted_words(self.walk.asked), (view,))
         groups = [Group(TITLES["shifted"], (shifted, self._embedding("decoder", pieces)))]
         for number in range(self._layers("decoder")):
             at = f"decoder.layers.{number}"
@@ -271,6 +275,11 @@ class Stages:
         self, name: str, symbol: str, caption: str, values: Tensor, *, rows: Sequence[str] | None = None
     ) -> Matrix:
         return Matrix.of(name, symbol, CAPTIONS[caption], values, Look(self.window, tuple(rows or ())))
+
+
+def _noted(unknown: Sequence[str]) -> list[Item]:
+    """A remark on tokens that the vocabulary does not have, if there are any."""
+    return [Note(words.unknown_words(len(unknown)))] if unknown else []
 
 
 def _name(at: str, kind: str) -> str:

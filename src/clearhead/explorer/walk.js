@@ -159,12 +159,17 @@
     }
   });
 
-  // ---- language and theme
-  byId("language").addEventListener("click", () => {
-    const language = root.dataset.language === "zh" ? "en" : "zh";
+  // ---- language and theme; the language stands in the address, since a file may be barred from storing anything
+  function speak(language) {
     root.dataset.language = language;
     root.lang = language === "zh" ? "zh-CN" : "en";
+  }
+  byId("language").addEventListener("click", () => {
+    speak(root.dataset.language === "zh" ? "en" : "zh");
+    history.replaceState(null, "", `?language=${root.dataset.language}${location.hash}`);
   });
+  const asked = new URLSearchParams(location.search).get("language");
+  if (asked === "en" || asked === "zh") speak(asked);
   byId("theme").addEventListener("click", () => {
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";

@@ -24,6 +24,7 @@ __all__ = [
     "shifted_words",
     "sublayer",
     "tokens_words",
+    "unknown_words",
 ]
 
 TITLES = {
@@ -112,6 +113,17 @@ def tokens_words() -> Both:
         "`</s>` (the end) is put behind the last. From here on every row of every matrix is one of these tokens.",
         "分词器把文本切成词表中的片段，▁ 表示空格。每个片段有一个编号（id），最后补上表示结束的 `</s>`。"
         "从这里开始，每个矩阵的每一行都对应其中一个词元。",
+    )
+
+
+def unknown_words(count: int) -> Both:
+    """What `<unk>` means."""
+    how_many = "1 token here is" if count == 1 else f"{count} tokens here are"
+    return Both(
+        f"{how_many} `<unk>`: the vocabulary has no piece for what is written, which stands below it. All that is "
+        "unknown has this one id, so the model knows nothing of what was written and can only guess from the rest.",
+        f"这里有 {count} 个词元是 `<unk>`（未登录词）：词表中没有片段能拼出所写的内容（写在它的下方）。"
+        "凡是未登录的都用这同一个 id，所以模型对所写的内容一无所知，只能根据其余部分猜测。",
     )
 
 
@@ -253,9 +265,8 @@ def shifted_words(asked: bool) -> Both:
 def logits_words(size: int) -> Both:
     """From hidden states to probabilities."""
     return Both(
-        f"The last row of each position is multiplied with all {size:,} rows of the output table: one number a "
-        f"piece, its "
-        "logit. Softmax makes probabilities of them. Marked is the token that the target takes.",
+        f"The last layer's output at each position is multiplied with all {size:,} rows of the output table: one "
+        "number a piece, its logit. Softmax makes probabilities of them. Marked is the token that the target takes.",
         f"每个位置在最后一层的输出与输出表的全部 {size:,} 行相乘，每个词元得到一个数，即 logit；softmax "
         f"把它们变成概率。标出的是译文所取的词元。",
     )

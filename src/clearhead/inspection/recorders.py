@@ -103,6 +103,10 @@ class CoreRecorder(Core):
         self._path = path
         self._recording = recording
 
+    def remember(self, keys: Tensor) -> Tensor:
+        """What the core keeps of the keys."""
+        return self.core.remember(keys)
+
     def weights(self, query: Tensor, key: Tensor, visibility: Visibility) -> Tensor:
         """Those of the core."""
         return self.core.weights(query, key, visibility)

@@ -7,14 +7,23 @@ import math
 import torch
 from torch import nn
 
-from clearhead.models.config import ModelConfig, TransformerConfig
+from clearhead.models.attentive_decoders import BahdanauDecoder, LuongDecoder
+from clearhead.models.config import Embeddings, ModelConfig, TransformerConfig, TransformerStackConfig
+from clearhead.models.fixed_decoders import EncDecDecoder, Seq2SeqDecoder
+from clearhead.models.recurrent import MemoryShape, RecurrentEncoder
+from clearhead.models.recurrent_config import BahdanauConfig, EncDecConfig, LuongConfig, Seq2SeqConfig
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.models.transformer import TransformerDecoder, TransformerEncoder
+from clearhead.nn.cells import Cell
 from clearhead.nn.embedding import Embedding, Projection
 from clearhead.nn.linear import Linear
 from clearhead.nn.positions import LearnedPositions
 
 __all__ = ["build", "count_parameters", "initialise"]
+
+
+Encoding = TransformerEncoder | RecurrentEncoder
+Decoding = TransformerDecoder | Seq2SeqDecoder | EncDecDecoder | BahdanauDecoder | LuongDecoder
 
 
 def build(config: ModelConfig, *, seed: int | None = None, device: torch.device | str = "cpu") -> Seq2Seq:
@@ -28,25 +37,50 @@ def build(config: ModelConfig, *, seed: int | None = None, device: torch.device 
     63045632
     """
     with torch.device(device):
-        encoder, decoder = TransformerEncoder(config), TransformerDecoder(config)
-    tie(encoder, decoder, config)
-    model = Seq2Seq(encoder, decoder, encoder.input.positions.max_positions)
+        encoder, decoder = halves(config)
+    tie(encoder, decoder, config.embeddings)
+    model = Seq2Seq(encoder, decoder, config.max_positions)
     if torch.device(device).type != "meta":
         initialise(model, torch.Generator(device).manual_seed(seed) if seed is not None else None)
     return model
 
 
-def tie(encoder: TransformerEncoder, decoder: TransformerDecoder, config: TransformerConfig) -> None:
+def halves(config: ModelConfig) -> tuple[Encoding, Decoding]:
+    """The encoder and the decoder; where they are chosen separately, the decoder bridges to what the encoder gives."""
+    if isinstance(config, TransformerConfig):
+        return TransformerEncoder(config), TransformerDecoder(config)
+    source, target = config.source_vocab_size or config.vocab_size, config.vocab_size
+    encoder: Encoding
+    if isinstance(config.encoder, TransformerStackConfig):
+        encoder = TransformerEncoder(config.encoder.whole(source))
+        memory = MemoryShape(config.encoder.d_model, config.encoder.d_model)
+    else:
+        encoder = RecurrentEncoder(config.encoder, source)
+        memory = encoder.shape
+    match config.decoder:
+        case Seq2SeqConfig() as decoder:
+            return encoder, Seq2SeqDecoder(decoder, target, memory)
+        case EncDecConfig() as decoder:
+            return encoder, EncDecDecoder(decoder, target, memory)
+        case BahdanauConfig() as decoder:
+            return encoder, BahdanauDecoder(decoder, target, memory)
+        case LuongConfig() as decoder:
+            return encoder, LuongDecoder(decoder, target, memory)
+        case TransformerStackConfig() as decoder:
+            return encoder, TransformerDecoder(decoder.whole(target), memory.keys)
+
+
+def tie(encoder: Encoding, decoder: Decoding, embeddings: Embeddings) -> None:
     """One Parameter under several names (Press and Wolf 2017; Vaswani et al. 2017, §3.4), each use its own module."""
-    if config.embeddings in ("tied", "output"):
+    if embeddings in ("tied", "output"):
         decoder.output.weight = decoder.input.embedding.weight
-    if config.embeddings == "tied":
+    if embeddings == "tied":
         encoder.input.embedding.weight = decoder.input.embedding.weight
 
 
 @torch.no_grad()
 def initialise(model: nn.Module, generator: torch.Generator | None = None) -> None:
-    """Xavier-uniform maps (Glorot and Bengio 2010), zero biases, N(0, 1/D) embeddings.
+    """Xavier-uniform maps (Glorot and Bengio 2010), zero biases, N(0, 1/D) embeddings; recurrent cells see to theirs.
 
     With tied rows of N(0, 1/D) a scaled embedding has unit variance and so have the first logits: the loss starts
     near ln V. PyTorch's N(0, 1) would start it √D times too wide. Each projection is drawn by its own fan-in and
@@ -58,6 +92,8 @@ def initialise(model: nn.Module, generator: torch.Generator | None = None) -> No
             nn.init.xavier_uniform_(module.weight, generator=generator)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+        elif isinstance(module, Cell):
+            module.initialise(generator)
         elif isinstance(module, Embedding | Projection | LearnedPositions) and id(module.weight) not in seen:
             seen.add(id(module.weight))
             nn.init.normal_(module.weight, std=1.0 / math.sqrt(module.weight.shape[1]), generator=generator)

@@ -7,14 +7,29 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from clearhead.config.strict import Config
+from clearhead.models.bounds import MOST_LAYERS, MOST_TOKENS, MOST_WIDE
+from clearhead.models.recurrent_config import (
+    BahdanauConfig,
+    EncDecConfig,
+    LuongConfig,
+    RecurrentEncoderConfig,
+    Seq2SeqConfig,
+)
 from clearhead.nn.attention import AttentionConfig
 from clearhead.nn.feedforward import Activation
 from clearhead.nn.residual import NormPlacement
 
-__all__ = ["LearnedConfig", "ModelConfig", "SinusoidalConfig", "TransformerConfig"]
+__all__ = [
+    "Embeddings",
+    "LearnedConfig",
+    "MixedConfig",
+    "ModelConfig",
+    "SinusoidalConfig",
+    "TransformerConfig",
+    "TransformerStackConfig",
+]
 
-# Far above any real model: a configuration out of a bundle must not be able to fill the memory before it is checked.
-MOST_TOKENS, MOST_WIDE, MOST_LAYERS = 1 << 24, 1 << 16, 1 << 10
+Embeddings = Literal["tied", "output", "separate"]
 
 
 class SinusoidalConfig(Config):
@@ -38,7 +53,7 @@ class TransformerConfig(Config):
     """Size of the target vocabulary, and of the source's unless `source_vocab_size` says otherwise."""
     source_vocab_size: int | None = Field(default=None, ge=5, le=MOST_TOKENS)
     """Only with `embeddings` "output" or "separate"."""
-    embeddings: Literal["tied", "output", "separate"] = "tied"
+    embeddings: Embeddings = "tied"
     """tied: one matrix for source, target and output (§3.4); output: target and output share; separate: three."""
     d_model: int = Field(default=512, ge=1, le=MOST_WIDE)
     d_ff: int = Field(default=2048, ge=1, le=4 * MOST_WIDE)
@@ -51,6 +66,11 @@ class TransformerConfig(Config):
     activation: Activation = "relu"
     positions: Annotated[SinusoidalConfig | LearnedConfig, Field(discriminator="kind")] = SinusoidalConfig()
 
+    @property
+    def max_positions(self) -> int | None:
+        """The longest text that it can read, in tokens with the specials; None where nothing limits it."""
+        return self.positions.max_positions if isinstance(self.positions, LearnedConfig) else None
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.embeddings == "tied" and self.source_vocab_size not in (None, self.vocab_size):
@@ -58,13 +78,128 @@ class TransformerConfig(Config):
                 f"embeddings = 'tied' needs one vocabulary, not source_vocab_size {self.source_vocab_size} beside "
                 f"vocab_size {self.vocab_size}; use a joint tokenizer or embeddings = 'output'"
             )
-        heads, kv_heads = self.attention.heads, self.attention.kv_heads or self.attention.heads
-        if self.attention.head_dim is None and self.d_model % heads:
-            raise ValueError(f"d_model {self.d_model} is not a multiple of attention.heads {heads}")
-        if heads % kv_heads:
-            raise ValueError(f"attention.heads {heads} is not a multiple of attention.kv_heads {kv_heads}")
+        _check_heads(self.attention, self.d_model)
         return self
 
 
-ModelConfig = TransformerConfig
+def _check_heads(attention: AttentionConfig, d_model: int) -> None:
+    heads, kv_heads = attention.heads, attention.kv_heads or attention.heads
+    if attention.head_dim is None and d_model % heads:
+        raise ValueError(f"d_model {d_model} is not a multiple of attention.heads {heads}")
+    if heads % kv_heads:
+        raise ValueError(f"attention.heads {heads} is not a multiple of attention.kv_heads {kv_heads}")
+
+
+class TransformerStackConfig(Config):
+    """The Transformer's encoder, or its decoder, beside a part of another kind."""
+
+    kind: Literal["transformer"] = "transformer"
+    d_model: int = Field(default=512, ge=1, le=MOST_WIDE)
+    d_ff: int = Field(default=2048, ge=1, le=4 * MOST_WIDE)
+    layers: int = Field(default=6, ge=1, le=MOST_LAYERS)
+    attention: AttentionConfig = AttentionConfig()
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    norm: NormPlacement = "post"
+    activation: Activation = "relu"
+    positions: Annotated[SinusoidalConfig | LearnedConfig, Field(discriminator="kind")] = SinusoidalConfig()
+
+    @property
+    def embedding(self) -> int:
+        """Width of the word vectors."""
+        return self.d_model
+
+    @property
+    def width(self) -> int:
+        """Width of the stack."""
+        return self.d_model
+
+    @property
+    def memory_width(self) -> int:
+        """Width of what a decoder attends to."""
+        return self.d_model
+
+    @property
+    def output_width(self) -> int:
+        """Width of what is projected onto the vocabulary."""
+        return self.d_model
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        _check_heads(self.attention, self.d_model)
+        return self
+
+    def whole(self, vocab_size: int) -> TransformerConfig:
+        """The Transformer of which this is a half."""
+        return TransformerConfig(
+            vocab_size=vocab_size,
+            d_model=self.d_model,
+            d_ff=self.d_ff,
+            encoder_layers=self.layers,
+            decoder_layers=self.layers,
+            attention=self.attention,
+            dropout=self.dropout,
+            norm=self.norm,
+            activation=self.activation,
+            positions=self.positions,
+        )
+
+
+EncoderConfig = Annotated[RecurrentEncoderConfig | TransformerStackConfig, Field(discriminator="kind")]
+DecoderConfig = Annotated[
+    LuongConfig | BahdanauConfig | Seq2SeqConfig | EncDecConfig | TransformerStackConfig, Field(discriminator="kind")
+]
+
+
+class MixedConfig(Config):
+    """An encoder and a decoder chosen separately: the recurrent ancestors, and their mixtures with the Transformer."""
+
+    kind: Literal["mixed"] = "mixed"
+    vocab_size: int = Field(ge=5, le=MOST_TOKENS)
+    """Size of the target vocabulary, and of the source's unless `source_vocab_size` says otherwise."""
+    source_vocab_size: int | None = Field(default=None, ge=5, le=MOST_TOKENS)
+    """Only with `embeddings` "output" or "separate"."""
+    embeddings: Embeddings = "separate"
+    """separate: three matrices, as the ancestors had; output: target and output share; tied: all three do."""
+    encoder: EncoderConfig = RecurrentEncoderConfig()
+    decoder: DecoderConfig = LuongConfig()
+
+    @property
+    def d_model(self) -> int:
+        """The decoder's width, for a schedule that goes by the width (Vaswani et al. 2017, §5.3)."""
+        return self.decoder.width
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest text that both parts can read, in tokens with the specials; None where nothing limits it."""
+        stacks = [part for part in (self.encoder, self.decoder) if isinstance(part, TransformerStackConfig)]
+        limits = [part.positions.max_positions for part in stacks if isinstance(part.positions, LearnedConfig)]
+        return min(limits, default=None)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        encoder, decoder = self.encoder, self.decoder
+        if self.embeddings == "tied" and self.source_vocab_size not in (None, self.vocab_size):
+            raise ValueError(
+                f"embeddings = 'tied' needs one vocabulary, not source_vocab_size {self.source_vocab_size} beside "
+                f"vocab_size {self.vocab_size}; use a joint tokenizer or embeddings = 'separate'"
+            )
+        if self.embeddings != "separate" and decoder.embedding != decoder.output_width:
+            raise ValueError(
+                f"embeddings = {self.embeddings!r} needs target vectors as wide as the output, not {decoder.embedding} "
+                f"beside {decoder.output_width}; change one of them or set embeddings = 'separate'"
+            )
+        if self.embeddings == "tied" and encoder.embedding != decoder.embedding:
+            raise ValueError(
+                f"embeddings = 'tied' needs word vectors of one width, not {encoder.embedding} in the encoder beside "
+                f"{decoder.embedding} in the decoder; change one of them or set embeddings = 'separate'"
+            )
+        if isinstance(decoder, LuongConfig) and decoder.score == "dot" and encoder.memory_width != decoder.width:
+            raise ValueError(
+                f"decoder.score = 'dot' multiplies states of one width, not {encoder.memory_width} of the encoder and "
+                f"{decoder.width} of the decoder; change one of them or set decoder.score = 'general'"
+            )
+        return self
+
+
+ModelConfig = Annotated[TransformerConfig | MixedConfig, Field(discriminator="kind")]
 """The union of all architectures, told apart by `kind`; the type is the registry."""

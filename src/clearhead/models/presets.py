@@ -12,9 +12,17 @@ from typing import Any
 from clearhead.base.errors import ConfigError
 from clearhead.config.strict import structure
 from clearhead.config.toml import merge
-from clearhead.models.config import TransformerConfig
+from clearhead.models.config import ModelConfig, TransformerConfig
+from clearhead.models.recurrent_presets import (
+    luong_local_p,
+    luong_local_p_tiny,
+    rnnsearch,
+    rnnsearch_tiny,
+    seq2seq,
+    seq2seq_tiny,
+)
 
-__all__ = ["PRESETS", "base", "bench_tiny", "big", "named", "small", "tiny"]
+__all__ = ["PRESETS", "TRANSFORMERS", "base", "bench_tiny", "big", "named", "small", "tiny"]
 
 
 def _preset(figures: dict[str, Any], vocab_size: int, overrides: dict[str, Any]) -> TransformerConfig:
@@ -96,7 +104,7 @@ def bench_tiny(vocab_size: int = 8000, **overrides: Any) -> TransformerConfig:
     return _preset(figures, vocab_size, overrides)
 
 
-PRESETS: dict[str, Callable[..., TransformerConfig]] = {
+TRANSFORMERS: dict[str, Callable[..., TransformerConfig]] = {
     "tiny": tiny,
     "small": small,
     "base": base,
@@ -104,8 +112,18 @@ PRESETS: dict[str, Callable[..., TransformerConfig]] = {
     "bench-tiny": bench_tiny,
 }
 
+PRESETS: dict[str, Callable[..., ModelConfig]] = {
+    **TRANSFORMERS,
+    "seq2seq": seq2seq,
+    "rnnsearch": rnnsearch,
+    "luong-local-p": luong_local_p,
+    "seq2seq-tiny": seq2seq_tiny,
+    "rnnsearch-tiny": rnnsearch_tiny,
+    "luong-local-p-tiny": luong_local_p_tiny,
+}
 
-def named(name: str, vocab_size: int, overrides: dict[str, Any] | None = None) -> TransformerConfig:
+
+def named(name: str, vocab_size: int, overrides: dict[str, Any] | None = None) -> ModelConfig:
     """The preset called `name`; `ConfigError` with the list of names otherwise."""
     if name not in PRESETS:
         from difflib import get_close_matches

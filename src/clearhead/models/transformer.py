@@ -17,6 +17,7 @@ from clearhead.nn.cache import Kept
 from clearhead.nn.dropout import Dropout
 from clearhead.nn.embedding import Embedding, Projection
 from clearhead.nn.feedforward import FeedForward
+from clearhead.nn.linear import Linear
 from clearhead.nn.padding import Padded
 from clearhead.nn.positions import LearnedPositions, SinusoidalPositions
 from clearhead.nn.residual import LAYER_NORM_EPSILON, Residual, narrowed
@@ -161,11 +162,16 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    """A stack of N layers over the target, each reading the encoder's output (§3.1)."""
+    """A stack of N layers over the target, each reading the encoder's output (§3.1).
 
-    def __init__(self, config: TransformerConfig) -> None:
+    A memory of another width, `memory_width`, comes over a bridge: one linear map to d_model.
+    """
+
+    def __init__(self, config: TransformerConfig, memory_width: int | None = None) -> None:
         super().__init__()
         self.input = InputLayer(config, config.vocab_size)
+        fits = memory_width in (None, config.d_model)
+        self.bridge = None if memory_width is None or fits else Linear(memory_width, config.d_model)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.norm = final_norm(config)
         self.output = Projection(config.vocab_size, config.d_model)
@@ -173,8 +179,8 @@ class TransformerDecoder(nn.Module):
     def start(self, memory: Memory) -> TransformerState:
         """Keys and values of the source are worked out here, once a sentence."""
         layers = [cast("DecoderLayer", layer) for layer in self.layers]
-        keys = narrowed(memory.keys)
-        values = keys if memory.values is memory.keys else narrowed(memory.values)
+        keys = self._over_the_bridge(memory.keys)
+        values = keys if memory.values is memory.keys else self._over_the_bridge(memory.values)
         sources = tuple(layer.cross_attention.remember(keys, values) for layer in layers)
         sentences = memory.keys.shape[0]
         attention = layers[0].self_attention
@@ -183,6 +189,10 @@ class TransformerDecoder(nn.Module):
         return TransformerState(
             positions, positions[:, None][:, :0], (Kept(nothing, nothing),) * len(self.layers), sources, memory.mask
         )
+
+    def _over_the_bridge(self, states: Tensor) -> Tensor:
+        states = narrowed(states)
+        return states if self.bridge is None else self.bridge(states)
 
     def advance(self, tokens: Padded, state: TransformerState) -> tuple[Float[Tensor, "R T D"], TransformerState]:
         """Hidden states of `tokens` read after the past in `state` (see `protocols.Decoder`)."""

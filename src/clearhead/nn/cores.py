@@ -25,11 +25,21 @@ _EXPLICIT_UP_TO = 128 * 128  # scores a head; measured: fused kernels lose below
 class Core(nn.Module, ABC):
     """Scoring and mixing for all heads at once."""
 
+    def remember(self, keys: Float[Tensor, "B S D"]) -> Float[Tensor, "B G S E"]:
+        """What a core without heads of its own keeps of the keys, once a sentence: here one head, as they are.
+
+        For recurrent decoders, whose scores have matrices of their own; `nn/attention.py` projects and splits itself.
+        """
+        return keys[:, None]
+
     @abstractmethod
     def weights(
         self, query: Float[Tensor, "R H T E"], key: Float[Tensor, "R G S E"], visibility: Visibility
     ) -> Float[Tensor, "R H T S"]:
-        """How much each query reads of each key: rows sum to one, or to zero where nothing may be read."""
+        """How much each query reads of each key: rows sum to one, or to zero where nothing may be read.
+
+        A core that damps its weights afterwards (local-p, in `windows.py`) has rows that sum to less than one.
+        """
 
     def forward(
         self,

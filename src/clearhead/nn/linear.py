@@ -109,7 +109,7 @@ class _OneDNNLinear(torch.autograd.Function):
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors  # type: ignore[attr-defined]
         wants_x, wants_weight, wants_bias = ctx.needs_input_grad  # type: ignore[attr-defined]
-        path = linear_path()
+        path, grad = linear_path(), grad.contiguous()
         once = not torch.is_grad_enabled()  # autograd cannot see through oneDNN to a second derivative
         grad_x = grad_weight = None
         if wants_x:
@@ -126,6 +126,7 @@ def _takes_onednn(x: Tensor, weight: Tensor) -> bool:
         and x.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
+        and weight.is_contiguous()  # for some columns of a matrix oneDNN takes a thousand times longer
         and x.numel() >= _MANY_ROWS * x.shape[-1]
         and linear_path().forward == "onednn"
     )
@@ -135,7 +136,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x·Wᵀ + b over the last axis: [..., in] × [out, in] → [..., out]."""
     if not _takes_onednn(x, weight):
         return F.linear(x, weight, bias)
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(-1, x.shape[-1]).contiguous()  # one step of many, say: as slow for ∂W as such a weight
     learnt = any(part is not None and part.requires_grad for part in (x, weight, bias))
     if torch.is_grad_enabled() and learnt:
         product = _OneDNNLinear.apply(rows, weight, bias)

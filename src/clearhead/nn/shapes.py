@@ -17,6 +17,9 @@
 | W | a chosen part of the vocabulary |
 | L | layers |
 
+In the recurrent modules, which have one head, H is the width of a state, I that of an input, Q that of a query and C
+that of a context; G gates of a cell lie in one matrix of G·H rows.
+
 A trailing comment such as `# [R, H, T, E]` states the shape on a line that changes it.
 """
 

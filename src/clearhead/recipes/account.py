@@ -19,7 +19,7 @@ from clearhead.base.errors import ConfigError, InputError
 from clearhead.bundle.bundle import read_info
 from clearhead.config.strict import suggestion, unstructure
 from clearhead.config.toml import apply_settings
-from clearhead.models.config import ModelConfig
+from clearhead.models.config import ModelConfig, TransformerConfig
 from clearhead.models.presets import PRESETS
 from clearhead.recipes.info import locate
 
@@ -34,7 +34,8 @@ class Question:
     """What an account is to be made for.
 
     `cache`: decoding with (True) or without (False) a cache of keys and values; None for both. `table` holds lengths n
-    to be put side by side. Raises InputError for an unknown `dtype` or a length below one.
+    to be put side by side; `beam` is how many hypotheses of a sentence have a cache. Raises InputError for an unknown
+    `dtype`, or a length or a beam below one.
     """
 
     lengths: Lengths
@@ -43,6 +44,7 @@ class Question:
     table: tuple[int, ...] = ()
     kernel: int = 3
     window: int = 33
+    beam: int = 1
 
     def __post_init__(self) -> None:
         if self.dtype not in memory.DTYPES:
@@ -50,32 +52,48 @@ class Question:
             raise InputError(f"dtype {self.dtype!r}: unknown{hint}; there are {', '.join(memory.DTYPES)}")
         if short := [length for length in self.table if length < 1]:
             raise InputError(f"lengths: {short[0]} is below 1")
+        if self.beam < 1:
+            raise InputError(f"beam {self.beam}: a search keeps at least 1 hypothesis")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model that an account is made of. `preset` is its name if it is one whose figures nothing has changed."""
+    """A model that an account is made of.
+
+    `preset` is its name if it is one whose figures nothing has changed. `assumed`: nobody chose its vocabulary.
+    """
 
     name: str
-    config: ModelConfig
+    config: TransformerConfig
     kind: str
     preset: str | None
+    assumed: bool = False
 
 
 def find(name: str, vocab_size: int | None = None, settings: Sequence[str] = ()) -> Subject:
     """The preset called `name` with a vocabulary of `vocab_size` and with `settings`, else the bundle or run there.
 
     No tensor is read. Raises InputError if `name` is neither, or a bundle is given a vocabulary or settings;
-    ConfigError for a setting that fits no model.
+    ConfigError for a setting that fits no model, and for a model that is no Transformer.
     """
     directory = locate(name)
     if directory is None:
         config = PRESETS[name](vocab_size=vocab_size or VOCABULARY, **_overrides(settings))
-        return Subject(name, config, "preset", None if settings else name)
+        return Subject(name, _covered(name, config), "preset", None if settings else name, vocab_size is None)
     if vocab_size is not None or settings:
         given = "--vocab-size" if vocab_size is not None else "--set"
         raise InputError(f"{given} is for a preset; {name} is a model as it was trained")
-    return Subject(str(directory), read_info(directory).config, "bundle", None)
+    return Subject(str(directory), _covered(str(directory), read_info(directory).config), "bundle", None)
+
+
+def _covered(name: str, config: ModelConfig) -> TransformerConfig:
+    """The configuration, if the formulas of `analysis` are about such a model."""
+    if isinstance(config, TransformerConfig):
+        return config
+    raise ConfigError(
+        f"{name}: an account covers the Transformer (model.kind = 'transformer'), and this model's encoder is "
+        f"{config.encoder.kind}, its decoder {config.decoder.kind}; `clearhead info` counts the parameters of any model"
+    )
 
 
 def account(subject: Subject, question: Question) -> dict[str, Any]:
@@ -83,7 +101,7 @@ def account(subject: Subject, question: Question) -> dict[str, Any]:
 
     Raises InputError if the model cannot read text of the lengths asked for.
     """
-    config, lengths, size = subject.config, question.lengths, memory.DTYPES[question.dtype]
+    config, lengths = subject.config, question.lengths
     check_lengths(config, lengths.source, lengths.target, *question.table)
     table: dict[str, Any] = {
         "title": _title(subject),
@@ -92,24 +110,22 @@ def account(subject: Subject, question: Question) -> dict[str, Any]:
             "source_length": lengths.source,
             "target_length": lengths.target,
             "batch": lengths.batch,
+            "beam": question.beam,
             "dtype": question.dtype,
         },
+        "vocabulary_assumed": subject.assumed,
         "parameters": parameters(config),
     }
     if subject.preset in PRINTED:
         table["printed"] = _printed(subject.preset, config)
     table |= {
         "operations": _operations(config, question),
-        "bytes": {
-            "weights": memory.weights(config, size),
-            "gradients": memory.weights(config, size),
-            "adam_moments": memory.optimizer_state(config, size),
-            "activations": memory.activations(config, lengths, size),
-            "kv_cache": memory.kv_cache(config, lengths, size),
-            "score_matrices": memory.score_matrices(config, lengths, size),
-        },
+        "bytes": _bytes(config, question),
         "crossovers": {
-            stack: {name: _number(length) for name, length in layer_cost(config, stack).crossovers().items()}
+            stack: {
+                name: _number(length) if length > 0 else None  # None: from the first token on
+                for name, length in layer_cost(config, stack).crossovers().items()
+            }
             for stack in ("encoder", "decoder")
         },
         "layer_kinds": [
@@ -117,7 +133,7 @@ def account(subject: Subject, question: Question) -> dict[str, Any]:
         ],
     }
     if question.table:
-        table["lengths"] = [_line(config, length, question.table[0], size) for length in question.table]
+        table["lengths"] = [_line(config, length, question) for length in question.table]
     return table | {"model": unstructure(config)}
 
 
@@ -130,10 +146,15 @@ def plot(subject: Subject, image: Path) -> None:
 
 def _overrides(settings: Sequence[str]) -> dict[str, Any]:
     """The figures of a model that `--set model.…` changes."""
+    for setting in settings:
+        key, equals, _ = setting.partition("=")
+        if not equals or not all(name.strip() for name in key.split(".")):
+            raise ConfigError(f"--set {setting}: expected KEY=VALUE, such as model.attention.heads=4")
     table = apply_settings({}, settings)
     if others := sorted(table.keys() - {"model"}):
+        hint = suggestion(others[0], [f"model.{name}" for name in TransformerConfig.model_fields])
         raise ConfigError(
-            f"--set {others[0]}: an account knows only keys of the model, such as model.attention.heads=4"
+            f"--set {others[0]}: an account knows only keys of the model, such as model.attention.heads=4{hint}"
         )
     model: Any = table.get("model", {})
     if not isinstance(model, dict):
@@ -155,7 +176,7 @@ def _title(subject: Subject) -> str:
     )
 
 
-def _printed(name: str, config: ModelConfig) -> dict[str, Any]:
+def _printed(name: str, config: TransformerConfig) -> dict[str, Any]:
     found = printed(name, config)
     return {
         "printed": found.printed,
@@ -167,7 +188,7 @@ def _printed(name: str, config: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _operations(config: ModelConfig, question: Question) -> dict[str, Any]:
+def _operations(config: TransformerConfig, question: Question) -> dict[str, Any]:
     lengths = question.lengths
     found: dict[str, Any] = {
         "forward": _summed(flops.forward(config, lengths)),
@@ -182,14 +203,30 @@ def _operations(config: ModelConfig, question: Question) -> dict[str, Any]:
     return found
 
 
+def _bytes(config: TransformerConfig, question: Question) -> dict[str, Any]:
+    lengths, size = question.lengths, memory.DTYPES[question.dtype]
+    weights, moments = memory.weights(config, size), memory.optimizer_state(config, size)
+    saved, cache = memory.activations(config, lengths, size), memory.kv_cache(config, lengths, size, question.beam)
+    return {
+        "weights": weights,
+        "gradients": weights,
+        "adam_moments": moments,
+        "activations": saved,
+        "training": weights + weights + moments + saved["total"],
+        "kv_cache": cache,
+        "translating": weights + sum(cache.values()),
+        "score_matrices": memory.score_matrices(config, lengths, size),
+    }
+
+
 def _summed(parts: dict[str, int]) -> dict[str, int]:
     return {**parts, "total": flops.in_all(parts)}
 
 
-def _line(config: ModelConfig, length: int, first: int, size: int) -> dict[str, Any]:
-    """One encoder layer over `length` tokens, and how much more that is than over `first`."""
-    cost, both = layer_cost(config), Lengths(length, length)
-    terms, start = cost.at(length), cost.at(first)
+def _line(config: TransformerConfig, length: int, question: Question) -> dict[str, Any]:
+    """One encoder layer over `length` tokens, and how much more that is than over the first length of the table."""
+    cost, both, size = layer_cost(config), Lengths(length, length), memory.DTYPES[question.dtype]
+    terms, start = cost.at(length), cost.at(question.table[0])
     sublayer, before = (each["attention"] + each["projections"] for each in (terms, start))
     return {
         "length": length,
@@ -199,7 +236,7 @@ def _line(config: ModelConfig, length: int, first: int, size: int) -> dict[str, 
         "sublayer_growth": _number(Fraction(sublayer, before)),
         "layer_growth": _number(Fraction(terms["layer"], start["layer"])),
         "score_matrix_bytes": memory.score_matrices(config, both, size)["encoder self"],
-        "kv_cache_bytes": memory.kv_cache(config, both, size)["self"],
+        "kv_cache_bytes": memory.kv_cache(config, both, size, question.beam)["self"],
     }
 
 

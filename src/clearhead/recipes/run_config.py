@@ -16,7 +16,7 @@ from clearhead.config.toml import apply_settings, load_toml, merge
 from clearhead.data.config import FORMS, DataConfig
 from clearhead.decoding.config import DecodingConfig
 from clearhead.models import presets
-from clearhead.models.config import LearnedConfig, ModelConfig
+from clearhead.models.config import ModelConfig, TransformerConfig
 from clearhead.text.tokenizer import TokenizerConfig, Tokenizers
 from clearhead.training.config import EXTENDABLE, TrainingConfig
 
@@ -173,20 +173,25 @@ def resolve_model(table: Mapping[str, Any], source_vocab: int, target_vocab: int
     """The model that a table means, for the vocabulary sizes at hand. Raises `ConfigError`."""
     given = dict(table)
     preset = given.pop("preset", None)
+    ancestors = presets.PRESETS.keys() - presets.TRANSFORMERS.keys()
+    mixed = given.get("kind") == "mixed" or str(preset) in ancestors
     if not joint:
         if given.get("embeddings", "output") == "tied":
             raise ConfigError(
                 "model.embeddings: 'tied' needs one vocabulary for both languages; set tokenizer.joint = true, or "
                 "embeddings = 'output'"
             )
-        given = {"embeddings": "output", "source_vocab_size": source_vocab} | given
+        default = {} if mixed else {"embeddings": "output"}  # the ancestors' own default serves two vocabularies
+        given = default | {"source_vocab_size": source_vocab} | given
     for key, size in (("vocab_size", target_vocab), ("source_vocab_size", source_vocab)):
         if key in given and given[key] != size:
             raise ConfigError(f"model.{key}: {given[key]!r}, but the tokenizer has {size}; leave the key out")
     if preset is not None:
         given.pop("vocab_size", None)
         return presets.named(str(preset), target_vocab, given)
-    return structure(ModelConfig, given | {"vocab_size": target_vocab}, under="model")
+    table = {"kind": "transformer"} | given | {"vocab_size": target_vocab}
+    config: ModelConfig = structure(ModelConfig, table, under="model")
+    return config
 
 
 def resolved(config: RunConfig, model: ModelConfig, tokenizers: Tokenizers) -> RunConfig:
@@ -201,11 +206,13 @@ def resolved(config: RunConfig, model: ModelConfig, tokenizers: Tokenizers) -> R
 
 def _refuse_short_positions(data: DataConfig, model: ModelConfig) -> None:
     needed = data.max_length + 1  # EOS, or BOS on the side that the decoder reads
-    if isinstance(model.positions, LearnedConfig) and model.positions.max_positions < needed:
-        have = model.positions.max_positions
+    have = model.max_positions
+    whole = isinstance(model, TransformerConfig)
+    key = "model.positions.max_positions" if whole else "the least positions.max_positions of encoder and decoder"
+    if have is not None and have < needed:
         raise ConfigError(
             f"data.max_length = {data.max_length} needs {needed} positions (EOS is one), but "
-            f"model.positions.max_positions = {have}; set max_positions to at least {needed}"
+            f"{key} = {have}; set max_positions to at least {needed}"
             + (f", or max_length to at most {have - 1}" if have > 1 else "")
         )
 

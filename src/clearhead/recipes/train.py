@@ -267,6 +267,7 @@ class _Session:
             "linear": f"fp32 matrices by {linear_path()}" if self.compute.device.type == "cpu" else "",
             "allocator": self.allocator or "",
             "model": f"{count_parameters(model):,} parameters ({self.parts.model_config.kind})",
+            "recurrent": self._roads(),
             "text": f"{' → '.join(self.config.data.languages)}, {self._size()}, "
             f"{tokenizer.kind} {tokenizer.vocab_size} ({'joint' if tokenizer.joint else 'one a side'})",
             "batches": f"at most {self.config.data.batch_tokens:,} tokens a side × {training.accumulate}",
@@ -279,6 +280,12 @@ class _Session:
         for key, value in lines.items():
             if value:
                 logger.info("%-9s  %s", key, value)
+
+    def _roads(self) -> str:
+        """How recurrent parts read a whole sequence while training; empty for a Transformer."""
+        parts = {"encoder": self.trainer.model.encoder, "decoder": self.trainer.model.decoder}
+        roads = {name: getattr(part, "path", "") for name, part in parts.items()}
+        return ", ".join(f"{name} {road}" for name, road in roads.items() if road)
 
     def _size(self) -> str:
         mixture = self.mixture

@@ -71,11 +71,17 @@ class Report:
         names = dict.fromkeys(check.chapter for check in self.checks)
         return {name: tuple(check for check in self.checks if check.chapter == name) for name in names}
 
+    @property
+    def recomputed(self) -> tuple[int, int]:
+        """How many facts modules made, and how many only arithmetic of their own."""
+        return _by_modules(self.checks), sum(check.modules == (ARITHMETIC,) for check in self.checks)
+
     def table(self) -> dict[str, Any]:
         """The report for JSON; what is no finite number stands as a word."""
         return {
             "agree": not self.failures,
             "tolerance": TOLERANCE,
+            "recomputed": dict(zip(("modules", "arithmetic"), self.recomputed, strict=True)),
             "facts": {
                 check.fact: {
                     "expected": _for_json(check.expected),
@@ -109,25 +115,41 @@ def read_lock() -> dict[str, Value]:
 def selected(only: Sequence[str] = ()) -> list[str]:
     """The ids of all facts of both roads in the order of the handbook, or those that `only` names.
 
-    A cell such as `attn.weights.0.2` stands for its fact. Raises InputError for an id that neither road knows.
+    A cell such as `attn.weights.0.2` stands for its fact, a chapter such as `attn` for all of its facts. Raises
+    InputError for what neither road knows.
     """
     known = [*all_recipes(), *read_lock()]
     chapters = list(dict.fromkeys(fact.partition(".")[0] for fact in known))
     known = sorted(dict.fromkeys(known), key=lambda fact: chapters.index(fact.partition(".")[0]))
-    wanted = {_known(fact, known) for fact in only}
+    wanted = {fact for name in only for fact in _known(name, known, chapters)}
+    for name in only:
+        _check_cell(name, read_lock())
     return [fact for fact in known if fact in wanted or not only]
 
 
-def _known(fact: str, known: Sequence[str]) -> str:
+def _check_cell(name: str, lock: Mapping[str, Value]) -> None:
+    """Raise InputError for a cell that its fact does not have."""
+    parts = name.strip().lower().split(".")
+    fact, cells = ".".join(parts[:2]), parts[2:]
+    value = lock.get(fact)
+    for cell in cells if value is not None else []:
+        if not isinstance(value, list) or int(cell) >= len(value):
+            raise InputError(f"--fact {name}: {fact} has no such cell (they count from 0)")
+        value = value[int(cell)]
+
+
+def _known(fact: str, known: Sequence[str], chapters: Sequence[str]) -> list[str]:
     parts = fact.strip().lower().split(".")
     while len(parts) > 2 and parts[-1].isdigit():
         parts.pop()
     name = ".".join(parts)
+    if name in chapters:
+        return [fact for fact in known if fact.startswith(f"{name}.")]
     if name in known:
-        return name
-    close = difflib.get_close_matches(name, known, 1)
+        return [name]
+    close = difflib.get_close_matches(name, [*chapters, *known], 1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise InputError(f"--fact {fact}: there is no such fact{hint}; clearhead verify --json lists them all")
+    raise InputError(f"--fact {fact}: there is no such fact or chapter{hint}; clearhead verify --json lists them all")
 
 
 def verify(only: Sequence[str] = (), *, progress: Callable[[int], None] | None = None) -> Report:
@@ -218,15 +240,18 @@ def render(report: Report, each: bool = False) -> str:
     lines = [_line(check) for check in (report.checks if each else report.failures)]
     total, failed = len(report.checks), len(report.failures)
     facts = "1 fact" if total == 1 else f"{total} facts"
-    verdict = f"{facts}: both roads agree to {TOLERANCE:g}" if not failed else f"{facts}: {failed} failed"
+    made, plainly = report.recomputed
+    how = f"{made} recomputed by the modules that train, search and score, {plainly} by separate arithmetic"
+    verdict = f"{facts}: {failed} failed" if failed else f"{facts}: both roads agree to {TOLERANCE:g} ({how})"
     return "\n".join([*_table(report), "", *lines, *([""] if lines else []), verdict])
 
 
 def _table(report: Report) -> list[str]:
     rows = [("chapter", "facts", "by modules", "passed", "largest difference")]
     for name, checks in report.chapters.items():
-        made = sum(check.modules not in {(), (ARITHMETIC,)} for check in checks)
-        rows.append((name, str(len(checks)), str(made), str(_passed(checks)), _difference(_largest(checks))))
+        rows.append(
+            (name, str(len(checks)), str(_by_modules(checks)), str(_passed(checks)), _difference(_largest(checks)))
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(
@@ -251,6 +276,10 @@ def _short(value: Value | None) -> str:
 
 def _difference(value: float) -> str:
     return "none" if math.isnan(value) else "0" if value == 0 else f"{value:.1e}"
+
+
+def _by_modules(checks: Sequence[Check]) -> int:
+    return sum(check.modules not in {(), (ARITHMETIC,)} for check in checks)
 
 
 def _passed(checks: Sequence[Check]) -> int:

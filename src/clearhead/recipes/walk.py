@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from clearhead.base.errors import InputError
 from clearhead.decoding.config import DecodingConfig
@@ -11,11 +14,14 @@ from clearhead.decoding.search import force
 from clearhead.inspection.replay import Replay, replay
 from clearhead.inspection.search_account import SearchAccount, account_of_search
 from clearhead.models.seq2seq import Seq2Seq
+from clearhead.models.transformer import TransformerDecoder, TransformerEncoder
 from clearhead.nn.padding import Padded
 from clearhead.recipes.translator import Translator
-from clearhead.text.symbols import EOS
+from clearhead.text.config import SPACE_MARK
+from clearhead.text.symbols import EOS, UNK
+from clearhead.text.tokenizer import Tokenizer
 
-__all__ = ["Walk", "walk"]
+__all__ = ["Walk", "unknown_pieces", "walk"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,8 @@ class Walk:
     `text` is the sentence, `source_pieces` and `prefix_pieces` name the rows of what encoder and decoder compute
     (`replay.source`, `replay.prefix`), `vocabulary` every id of the target. `account` is the search; `best` its result
     and `translation` that as text. `walked` is the target that the replay read: the result of the search, or the
-    target that was asked for (`asked` is then True).
+    target that was asked for (`asked` is then True). `source_unknown` and `target_unknown` are what was written where a
+    row is named `<unk>`, in order: the vocabulary has no piece for it.
     """
 
     text: str
@@ -42,16 +49,27 @@ class Walk:
     walked_text: str
     asked: bool
     replay: Replay
+    source_unknown: tuple[str, ...] = ()
+    target_unknown: tuple[str, ...] = ()
 
 
 def walk(translator: Translator, text: str, config: DecodingConfig, target: str | None = None) -> Walk:
     """Search for the translation of `text` as `Translator.translate` does, then replay it, or `target`, once.
 
-    Raises InputError for a text without anything to translate, for one that is longer than the translator takes in one
-    piece, for a target that is longer than the model can read, and for a search that is none (samples, `reproducible`).
+    Raises InputError for a model that is no Transformer, for a text without anything to translate, for one that is
+    longer than the translator takes in one piece, for a target that is longer than the model can read, for a line break
+    in either, and for a search that is none (samples, `reproducible`).
     """
     if config.sampling is not None or config.reproducible:
         raise InputError("a walk shows a beam search of one sentence: leave out sampling and reproducible")
+    encoder, decoder = translator.model.encoder, translator.model.decoder
+    if not isinstance(encoder, TransformerEncoder) or not isinstance(decoder, TransformerDecoder):
+        raise InputError("a walk covers the Transformer (model.kind = 'transformer'); this model is of another kind")
+    for name, each in (("the text", text), ("--target", target or "")):
+        if broken := re.search(r"[\r\n]", each):
+            raise InputError(
+                f"{name} has a line break, at character {broken.start() + 1}: a walk takes one sentence on one line"
+            )
     tokenizers = translator.tokenizers
     ids = tokenizers.source.encode(text)
     if not text.strip() or not ids:
@@ -61,6 +79,7 @@ def walk(translator: Translator, text: str, config: DecodingConfig, target: str 
             f"the text has {len(ids)} tokens, and the translator takes {translator.max_source_length} at once: "
             "give one sentence of it"
         )
+    unknown = unknown_pieces(tokenizers.source, text, ids)
     if translator.tag is not None:
         ids = [tokenizers.source.symbol(translator.tag), *ids]
     config = translator.within_positions(config)
@@ -83,7 +102,31 @@ def walk(translator: Translator, text: str, config: DecodingConfig, target: str 
         tokenizers.target.decode(walked.tokens),
         target is not None,
         found,
+        unknown,
+        () if target is None else unknown_pieces(tokenizers.target, target, walked.tokens),
     )
+
+
+def unknown_pieces(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> tuple[str, ...]:
+    """What stands in `text` where its `ids` say UNK, one for each, in order: what no piece of the vocabulary spells."""
+    found: list[str] = []
+    rest = f" {text}"  # what the tokenizer reads
+    runs = [(unknown, list(run)) for unknown, run in groupby(ids, key=lambda each: each == UNK)]
+    for place, (unknown, run) in enumerate(runs):
+        if not unknown:
+            rest = rest[len(_spelt(tokenizer, run)) :]
+            continue
+        following = _spelt(tokenizer, runs[place + 1][1]) if place + 1 < len(runs) else ""
+        end = rest.find(following, 1) if following else len(rest)
+        # A ▁ of the text is always an id of its own; what else is unknown is one as long as it lasts.
+        written = re.findall(rf"{SPACE_MARK}|[^{SPACE_MARK}]+", rest[:end])
+        found += written if len(written) == len(run) else [rest[:end], *[""] * (len(run) - 1)]
+        rest = rest[end:]
+    return tuple(found)
+
+
+def _spelt(tokenizer: Tokenizer, ids: list[int]) -> str:
+    return "".join(tokenizer.pieces(ids)).replace(SPACE_MARK, " ")
 
 
 def _asked(translator: Translator, source: list[int], target: str, config: DecodingConfig) -> Hypothesis:

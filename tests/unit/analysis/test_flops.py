@@ -165,7 +165,7 @@ def test_what_the_chapter_has_wrong() -> None:
 
 @pytest.mark.parametrize("name", ["base", "big"])
 def test_the_crossovers_are_2d_4d_6d(name: str) -> None:
-    config = presets.PRESETS[name](vocab_size=37000)
+    config = presets.TRANSFORMERS[name](vocab_size=37000)
     d = config.d_model
     assert list(layer_cost(config).crossovers().values()) == [2 * d, 4 * d, 6 * d, 2 * d]
     # Two attentions to one feed-forward layer: the same against the projections, half against feed-forward.

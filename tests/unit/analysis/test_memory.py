@@ -113,6 +113,22 @@ def test_the_cache_is_what_a_state_keeps(config: ModelConfig) -> None:
             assert memory.kv_cache(config, Lengths(7, written, 2), 4) == {"self": own, "cross": source}
 
 
+@pytest.mark.parametrize("name", ["post-norm", "one key head"])
+def test_each_hypothesis_of_a_beam_has_a_cache_and_the_source_one_a_sentence(name: str) -> None:
+    config, beam = CONFIGURATIONS[name], 3
+    model = build(config, seed=0).eval()
+    with torch.no_grad():
+        state = model.decoder.start(model.encoder(text(2, 7))).rows(torch.tensor([[0] * beam, [1] * beam]))
+        for _ in range(4):
+            _, state = model.decoder.advance(text(2 * beam, 1), state)
+    assert isinstance(state, TransformerState)
+    own, source = (
+        sum(part.nbytes for kept in layers for part in (kept.keys, kept.values))
+        for layers in (state.layers, state.sources)
+    )
+    assert memory.kv_cache(config, Lengths(7, 4, 2), 4, beam) == {"self": own, "cross": source}
+
+
 def test_a_score_matrix_of_the_handbook() -> None:
     # n = 8,192 in two bytes: 128 MiB a head, 1 GiB for the eight heads of base.
     found = memory.score_matrices(presets.base(vocab_size=37000), Lengths(8192, 8192), memory.DTYPES["float16"])

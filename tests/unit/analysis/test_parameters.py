@@ -40,9 +40,9 @@ def test_every_part_is_that_of_the_real_model(config: ModelConfig) -> None:
     assert parameters(config) == counted(config)
 
 
-@pytest.mark.parametrize("name", presets.PRESETS)
+@pytest.mark.parametrize("name", presets.TRANSFORMERS)
 def test_every_preset(name: str) -> None:
-    config = presets.PRESETS[name](vocab_size=37000)
+    config = presets.TRANSFORMERS[name](vocab_size=37000)
     assert parameters(config) == counted(config)
 
 
@@ -85,7 +85,7 @@ def test_no_vocabulary_explains_both_printed_counts() -> None:
             (found.between[1], True),
             (found.between[1] + 1, False),
         ):
-            total = parameters(presets.PRESETS[name](vocab_size=vocabulary))["total"]
+            total = parameters(presets.TRANSFORMERS[name](vocab_size=vocabulary))["total"]
             assert (abs(total - found.printed) <= 500_000) is inside, (name, vocabulary)
     assert base.between[0] > big.between[1]
     assert common_vocabularies() is None

@@ -16,11 +16,12 @@ import torch
 from clearhead.base.errors import InputError
 from clearhead.explorer import words
 from clearhead.explorer.content import Both, Look, Matrix, Window
-from clearhead.explorer.html import number
+from clearhead.explorer.html import both, figure, number
 from clearhead.explorer.walk_page import groups, page
 from clearhead.models import build, presets
 from clearhead.recipes.translator import Translator, decoding_config
-from clearhead.recipes.walk import Walk, walk
+from clearhead.recipes.walk import Walk, unknown_pieces, walk
+from clearhead.text.symbols import UNK
 from clearhead.text.tokenizer import TokenizerConfig, Tokenizers
 
 HOSTILE = (
@@ -221,6 +222,89 @@ def test_numbers_are_written_with_a_true_minus(value: float | None, text: str) -
     assert number(value) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "size", "text"),
+    [
+        (0.033, 1.0, "0.03"),
+        (0.033, 0.033, "0.033"),
+        (-0.0033, 0.0033, "−0.0033"),
+        (-0.0033, 0.05, "−0.003"),
+        (0.00033, 0.00033, "3e−4"),
+        (-2e-12, 5e-12, "−2e−12"),
+        (0.0, 0.0, "0.00"),
+        (math.inf, math.inf, "inf"),
+    ],
+)
+def test_small_numbers_keep_significant_digits(value: float, size: float, text: str) -> None:
+    assert figure(value, size) == text
+
+
+def test_the_window_of_many_small_weights_is_not_all_zeroes(translator: Translator) -> None:
+    found = walk(translator, "and some more of it " * 40, decoding_config(max_length=2))
+    html = page(found)
+    assert len(found.source_pieces) > 160
+    table = re.search(r'data-name="encoder\.layers\.0\.attention\.head-1\.weights".*?</table>', html, re.S)
+    assert table
+    cells = re.findall(r"<td[^>]*>([^<]+)", table[0])
+    assert len(cells) == 144 and "0.00" not in cells
+
+
+def test_matrices_of_many_columns_stand_below_each_other(hostile: Walk) -> None:
+    wide = page(walk(hostile_translator(d_model=16), "some plain text", decoding_config(max_length=3)))
+    narrow = page(walk(hostile_translator(), "some plain text", decoding_config(max_length=3)))
+    for html, kind in ((wide, "flow stacked"), (narrow, "flow")):
+        step = re.search(r'id="encoder-embedding".*?</section>', html, re.S)
+        assert step and f'<div class="{kind}">' in step[0]
+        assert not re.search(r'<div class="(pair|flow[^"]*)"><div class="operator">', step[0])  # it ends a line
+
+
+def small_translator() -> Translator:
+    """A model whose vocabulary lacks most letters and has no bytes to spell them."""
+    pairs = [("abba baab", "ab ba"), ("bab aba", "ba ab")] * 9
+    config = TokenizerConfig(vocab_size=11, symbols=("<go>",), byte_fallback=False)
+    tokenizers = Tokenizers.train(config, lambda: iter(pairs))
+    shape = {"d_model": 8, "d_ff": 8, "encoder_layers": 1, "decoder_layers": 1, "attention": {"heads": 2}}
+    return Translator(build(presets.tiny(tokenizers.target.vocab_size, **shape), seed=3), tokenizers, ("en", "de"))
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("ab ba", ()),
+        ("ab xyz ba", ("xyz",)),
+        ("xabyab z", ("x", "y", "z")),
+        ("a<go>q<go>", ("q",)),
+        ("a▁▁b", ("▁", "▁")),
+        ("aq▁wb ü", ("q", "▁", "w", "ü")),
+        ("ü", ("ü",)),
+        ("a\tb", ("\t",)),
+    ],
+)
+def test_what_the_vocabulary_lacks_is_named(text: str, pieces: tuple[str, ...]) -> None:
+    tokenizer = small_translator().tokenizers.source
+    ids = tokenizer.encode(text)
+    assert unknown_pieces(tokenizer, text, ids) == pieces
+    assert ids.count(UNK) == len(pieces)
+
+
+def test_unknown_tokens_are_shown_with_what_was_written() -> None:
+    found = walk(small_translator(), "ab <q> ba", decoding_config(max_length=3), "y ba")
+    assert (found.source_unknown, found.target_unknown) == (("<q>",), ("y",))
+    steps = re.findall(r'id="(?:tokens|shifted)".*?</section>', page(found), re.S)
+    for step, written in zip(steps, ("&lt;q&gt;", "y"), strict=True):
+        assert f'<bdi>&lt;unk&gt;</bdi><span class="unknown"><bdi>{written}</bdi>' in step
+        assert "1 token here is <code>&lt;unk&gt;</code>" in step and "这里有 1 个词元是" in step
+    known = page(walk(small_translator(), "ab ba", decoding_config(max_length=3), "ba"))
+    assert 'class="unknown"' not in known and "here is <code>" not in known
+
+
+def test_names_of_matrices_have_their_subscript_in_the_words() -> None:
+    assert both(words.join_words("post")).count("W<sub>O</sub>") == 2
+    assert both(Both("`d_model` and max_positions", "`d_model` and max_positions")) == (
+        "<code>d_model</code> and max_positions"
+    )
+
+
 def test_what_cannot_be_walked_is_refused(translator: Translator) -> None:
     with pytest.raises(InputError, match="nothing to translate"):
         walk(translator, "  ", decoding_config())
@@ -229,6 +313,13 @@ def test_what_cannot_be_walked_is_refused(translator: Translator) -> None:
         walk(short, "some plain text", decoding_config())
     with pytest.raises(InputError, match="leave out sampling"):
         walk(translator, "some", decoding_config(sampling={"temperature": 1.0}))
+    for text, target, told in (
+        ("some\nplain", None, "the text has a line break, at character 5"),
+        ("some\r\n", None, "the text has a line break, at character 5"),
+        ("some", "and\nmore", "--target has a line break, at character 4"),
+    ):
+        with pytest.raises(InputError, match=told):
+            walk(translator, text, decoding_config(), target)
     learned = hostile_translator(positions={"kind": "learned", "max_positions": 6})
     with pytest.raises(InputError, match="--target has .* and the model can read 5"):
         walk(learned, "some", decoding_config(), "and some more of it and more")

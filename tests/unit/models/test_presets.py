@@ -20,7 +20,7 @@ FIGURES = {
 }
 
 
-@pytest.mark.parametrize("name", presets.PRESETS)
+@pytest.mark.parametrize("name", presets.TRANSFORMERS)
 def test_figures(name: str) -> None:
     config = presets.named(name, 37000)
     layers, d_model, d_ff, heads, dropout = FIGURES[name]
@@ -33,10 +33,10 @@ def test_figures(name: str) -> None:
 
 
 def test_every_preset_is_listed() -> None:
-    assert set(presets.PRESETS) == set(FIGURES)
+    assert set(presets.TRANSFORMERS) == set(FIGURES)
 
 
-@pytest.mark.parametrize("name", presets.PRESETS)
+@pytest.mark.parametrize("name", presets.TRANSFORMERS)
 @pytest.mark.parametrize(
     "overrides",
     [{}, {"positions": {"kind": "learned", "max_positions": 99}}, {"embeddings": "output", "source_vocab_size": 77}],

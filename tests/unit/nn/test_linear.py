@@ -69,6 +69,24 @@ def test_inputs_need_not_be_contiguous(road: str) -> None:
     agrees(torch.randn(4, 1).expand(4, 7).requires_grad_(), weight, bias)
 
 
+def test_onednn_is_given_no_strided_matrix(road: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no fast kernel for some columns of a matrix, or for one step of a sequence: a thousand times slower."""
+    seen: list[tuple[Tensor, ...]] = []
+    exact = module._onednn
+
+    def noted(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        seen.append((x, weight))
+        return exact(x, weight, bias)
+
+    monkeypatch.setattr(module, "_onednn", noted)
+    sequence, weight, bias = inputs(6, 4, 7)
+    for x, chosen in ((sequence[:, 1], weight), (sequence[:, 1, 2:], weight[:, 2:]), (sequence, weight)):
+        y = linear(x, chosen, bias)
+        y.backward(torch.ones(*y.shape[:-1], 2 * y.shape[-1])[..., ::2])  # a gradient with gaps as well
+    assert all(part.is_contiguous() or part.t().is_contiguous() for pair in seen for part in pair)
+    assert bool(seen) is (road != "plain")
+
+
 @pytest.mark.parametrize("learnt", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 1), (0, 1, 1)])
 def test_each_of_the_three_may_be_frozen(road: str, learnt: tuple[int, int, int]) -> None:
     x, weight, bias = (part.detach().requires_grad_(bool(on)) for part, on in zip(inputs(3, 7), learnt))

@@ -78,7 +78,7 @@ def test_the_growth_of_one_layer() -> None:
 def test_text_and_json_hold_the_same_numbers() -> None:
     options = ["tiny", "--vocab-size", "500", "--source-length", "30", "--target-length", "20", "--batch", "3"]
     text, table = run(*options).stdout, json.loads(run(*options, "--json").stdout)
-    assert table["shape"] == {"source_length": 30, "target_length": 20, "batch": 3, "dtype": "float32"}
+    assert table["shape"] == {"source_length": 30, "target_length": 20, "batch": 3, "beam": 1, "dtype": "float32"}
     shown = set(re.findall(r"[\d,]*\d", text))
 
     def numbers(value: object) -> list[int]:
@@ -89,6 +89,53 @@ def test_text_and_json_hold_the_same_numbers() -> None:
     exact = numbers([]) + numbers({key: table[key] for key in ("parameters", "operations", "bytes")})
     assert len(exact) > 80
     assert {f"{number:,}" for number in exact if number} <= shown
+
+
+def test_the_vocabulary_that_nobody_chose_is_told() -> None:
+    for what, assumed in ((("tiny",), True), (("tiny", "--vocab-size", "4000"), False)):
+        assert ("the vocabulary of 37,000 is about the paper's; --vocab-size" in run(*what).stdout) is assumed
+        assert json.loads(run(*what, "--json").stdout)["vocabulary_assumed"] is assumed
+        info = CliRunner().invoke(app, ["info", *what])
+        assert ("--vocab-size gives another" in info.stderr) is assumed
+        assert "gives another" not in info.stdout
+
+
+def test_bytes_together_by_hand() -> None:
+    parameters, saved = 63_045_632, account(find("base"), HUNDRED)["bytes"]["activations"]["total"]
+    for beam in (1, 4):
+        found = account(find("base"), Question(Lengths(100, 80), beam=beam))["bytes"]
+        own, source = 2 * 6 * 512 * 80 * 4, 2 * 6 * 512 * 100 * 4
+        assert found["kv_cache"] == {"self": beam * own, "cross": source}
+        assert found["translating"] == 4 * parameters + beam * own + source
+        assert found["training"] == 16 * parameters + saved
+    text = run("base", "--beam", "4", "--target-length", "80", "--source-length", "100").stdout
+    assert f"{4 * parameters + 4 * own + source:,}" in text and "float32, beam 4" in text
+
+
+def test_what_is_so_at_every_length_is_no_number() -> None:
+    found = account(find("base"), HUNDRED)["crossovers"]
+    assert found["decoder"]["attention + projections = feed-forward"] is None
+    narrow = account(find("base", settings=["model.d_ff=256"]), HUNDRED)["crossovers"]["encoder"]
+    assert narrow["attention + projections = feed-forward"] is None
+    assert narrow["attention = feed-forward"] == 256
+
+
+@pytest.mark.parametrize("preset", ["tiny", "base", "big"])
+def test_every_line_fits_a_hundred_columns(preset: str) -> None:
+    sizes = ["--source-length", "4096", "--target-length", "4096", "--batch", "64", "--beam", "8"]
+    text = run(preset, *sizes, "--lengths", "512,50000,2000000", "--set", "model.attention.kv_heads=1").stdout
+    lines = text.splitlines()
+    assert len(lines) > 80
+    assert [line for line in lines if len(line) > 100] == []
+    assert not re.search(r"\de[+]\d", text)
+
+
+def test_growth_is_written_in_whole_numbers() -> None:
+    lines = run("base", "--lengths", "512,51200").stdout.splitlines()
+    (proportion,) = [place for place, line in enumerate(lines) if line.startswith("the same in proportion")]
+    assert lines[proportion + 3].split() == ["51,200", "25.500", "10,000", "3,400", "1,514"]
+    (sizes,) = [place for place, line in enumerate(lines) if line.startswith("bytes over n tokens")]
+    assert "one encoder layer" in lines[sizes + 1] and "the decoder's own cache" in lines[sizes + 1]
 
 
 def test_one_way_of_decoding_when_asked_for() -> None:
@@ -109,7 +156,8 @@ def test_bytes_follow_the_type() -> None:
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_the_plot(kind: str, tmp_path: Path) -> None:
     image = tmp_path / f"layer.{kind}"
-    assert run("base", "--plot", str(image)).exit_code == 0
+    told = run("base", "--plot", str(image), "--json")
+    assert told.exit_code == 0 and f"wrote {image}" in told.stderr and json.loads(told.stdout)
     first = image.read_bytes()
     if kind == "svg":
         assert ElementTree.fromstring(first).tag.endswith("svg")
@@ -130,6 +178,10 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     refused(run("base", "--plot", str(tmp_path / "none" / "a.png")), "a.png", "No such file")
     refused(run("base", "--set", "model.heads=4"), "heads")
     refused(run("base", "--set", "training.updates=4"), "training", "keys of the model")
+    for setting in ("foo", "=3", "model.=3"):
+        refused(run("base", "--set", setting), f"--set {setting}: expected KEY=VALUE, such as model.attention.heads=4")
+    refused(run("base", "--set", "dropot=0.1"), "keys of the model", "did you mean 'model.dropout'?")
+    refused(run("base", "--beam", "0"), "--beam")
     refused(run("base", "--set", "model.vocab_size=4"), "--vocab-size")
     refused(run("base", "--set", "model.d_model=500"), "500", "heads 8")
     learnt = ["--set", 'model.positions={kind = "learned", max_positions = 50}']
@@ -138,6 +190,8 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         find("base", settings=["model=3"])
     with pytest.raises(InputError, match="-1 is below 1"):
         Question(Lengths(1, 1), table=(-1,))
+    with pytest.raises(InputError, match="beam 0"):
+        Question(Lengths(1, 1), beam=0)
 
 
 def test_no_picture_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -327,3 +327,24 @@ def test_corpora_that_a_flag_replaces_are_told(caplog: pytest.LogCaptureFixture)
     compose(table)
     compose(TABLE, {"data": {"train": {"tsv": "t.tsv"}}})
     assert not caplog.records
+
+
+def test_an_ancestor_keeps_its_own_embeddings_whatever_the_vocabularies() -> None:
+    """RNNsearch's words are wider than its output, so nothing can be shared; a Transformer shares the target's."""
+    joint = resolve_model({"preset": "rnnsearch"}, 500, 500, joint=True)
+    split = resolve_model({"preset": "rnnsearch"}, 400, 500, joint=False)
+    assert (joint.embeddings, joint.source_vocab_size) == ("separate", None)
+    assert (split.embeddings, split.source_vocab_size, split.vocab_size) == ("separate", 400, 500)
+    assert resolve_model(unstructure(split), 400, 500, joint=False) == split
+    own = {"kind": "mixed", "encoder": {"kind": "recurrent"}, "decoder": {"kind": "seq2seq"}}
+    assert resolve_model(own, 400, 500, joint=False).embeddings == "separate"
+    with pytest.raises(ConfigError, match="unknown preset"):
+        resolve_model({"preset": ["rnnsearch"]}, 400, 500, joint=False)
+
+
+def test_too_few_positions_in_one_half_are_refused_before_the_data_is_read() -> None:
+    stack = {"kind": "transformer", "d_model": 8, "attention": {"heads": 1}}
+    stack["positions"] = {"kind": "learned", "max_positions": 9}
+    model = {"kind": "mixed", "encoder": {"kind": "recurrent"}, "decoder": stack}
+    with pytest.raises(ConfigError, match="the least positions.max_positions of encoder and decoder = 9"):
+        compose({**TABLE, "model": model}, {}, [])

@@ -12,7 +12,7 @@ import pytest
 from clearhead.base.errors import ClearheadError, InputError
 from clearhead.recipes import verify as module
 from clearhead.recipes.handbook.chapters import all_recipes
-from clearhead.recipes.handbook.registry import Recipe
+from clearhead.recipes.handbook.registry import ARITHMETIC, Recipe
 from clearhead.recipes.verify import Report, compare, read_lock, render, selected, verify
 
 Patch = pytest.MonkeyPatch
@@ -136,8 +136,49 @@ def test_a_damaged_lock_is_told(monkeypatch: Patch) -> None:
 def test_facts_are_named_by_id_or_by_cell() -> None:
     assert selected(["attn.weights.0.2", "rep.x", "Attn.Weights"]) == ["rep.x", "attn.weights"]
     assert selected()[0].startswith("rep.")  # the handbook's order, not the alphabet's
-    with pytest.raises(InputError, match=r"attn\.weight: there is no such fact \(did you mean 'attn\.weights'\?\)"):
+    with pytest.raises(
+        InputError, match=r"attn\.weight: there is no such fact or chapter \(did you mean 'attn\.weights'\?\)"
+    ):
         selected(["attn.weight"])
+
+
+@pytest.mark.parametrize("cell", ["attn.weights.3", "attn.weights.0.3", "attn.weights.0.0.0", "rep.sqrt_d.0"])
+def test_a_cell_that_is_not_there_is_a_users_mistake(cell: str) -> None:
+    with pytest.raises(InputError, match=r"has no such cell \(they count from 0\)"):
+        selected([cell])
+
+
+def test_a_chapter_stands_for_its_facts() -> None:
+    chapter = [fact for fact in selected() if fact.startswith("cross.")]
+    assert selected(["cross"]) == selected(["Cross", "cross.weights"]) == chapter != []
+    with pytest.raises(InputError, match=r"caus: there is no such fact or chapter \(did you mean 'causal'\?\)"):
+        selected(["caus"])
+
+
+def test_what_no_module_made_is_told(monkeypatch: Patch) -> None:
+    recipes = {
+        "chapter.made": Recipe(("chapter.made",), ("nn.x",), lambda: 1.0),
+        "chapter.given": Recipe(("chapter.given",), (ARITHMETIC,), lambda: 2.0),
+    }
+    monkeypatch.setattr(module, "all_recipes", lambda: recipes)
+    monkeypatch.setattr(module, "read_lock", lambda: {"chapter.made": 1.0, "chapter.given": 2.0, "chapter.lost": 3.0})
+    report = verify(["chapter.made", "chapter.given"])
+    assert render(report).splitlines()[-1] == (
+        "2 facts: both roads agree to 1e-09 "
+        "(1 recomputed by the modules that train, search and score, 1 by separate arithmetic)"
+    )
+    assert report.table()["recomputed"] == {"modules": 1, "arithmetic": 1}
+    lost = verify()  # what nothing made is counted nowhere
+    assert lost.table()["recomputed"] == {"modules": 1, "arithmetic": 1}
+    assert render(lost).splitlines()[-1] == "3 facts: 1 failed"
+
+
+def test_an_input_of_a_chapter_is_no_work_of_its_modules() -> None:
+    given = {"rep.exercise_row", "attn.exercise_query", "pos.embedding", "block.x", "heads.split_input"}
+    given |= {"heads.split_wrong", "cross.queries", "cross.memory", "learn.probabilities"}
+    recipes = all_recipes()
+    assert {recipes[fact].modules for fact in given} == {(ARITHMETIC,)}
+    assert recipes["attn.exercise_weights"].modules == ("nn.cores.ScaledDotProduct",)
 
 
 def test_only_what_is_asked_for_is_computed(monkeypatch: Patch) -> None:

@@ -10,6 +10,8 @@ from docutils import nodes
 from sphinx.search import SearchLanguage
 from sphinx.transforms import SphinxTransform
 
+from handbook.searching import JS_WORDS, split_words
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,7 +22,6 @@ __all__ = ["ChineseSearch", "JoinLines", "pairs", "setup"]
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f"
 _PUNCTUATION = "“”‘’—…·"
 _BREAK = re.compile(rf"(?<=[{_WIDE}{_PUNCTUATION}])\n(?=[{_WIDE}])|(?<=[{_WIDE}])\n(?=[{_WIDE}{_PUNCTUATION}])")
-_CLOSING = re.compile("[，。；：、？！）”’]+")
 _HAN = re.compile("[\u3400-\u9fff]+")
 
 
@@ -36,14 +37,6 @@ class JoinLines(SphinxTransform):
         for emphasis in self.document.findall(nodes.emphasis):
             if not _HAN.search(emphasis.astext()):
                 emphasis["classes"].append("latin")
-        for maths in list(self.document.findall(nodes.math)):
-            after = maths.next_node(descend=False, siblings=True)
-            closing = _CLOSING.match(after) if isinstance(after, nodes.Text) else None
-            if closing is None:
-                continue
-            parent, place = maths.parent, maths.parent.index(maths)
-            rest = nodes.Text(after[closing.end() :])
-            parent[place : place + 2] = [nodes.inline("", "", maths, nodes.Text(closing[0]), classes=["keep"]), rest]
         for text in list(self.document.findall(nodes.Text)):
             if "\n" not in text or isinstance(text.parent, nodes.literal_block | nodes.math_block | nodes.math):
                 continue
@@ -72,15 +65,15 @@ class ChineseSearch(SearchLanguage):
     language_name = "English"  # whose stemmer the page is to use, for the Latin words
     js_stemmer_rawcode = "english-stemmer.js"
     stopwords: frozenset[str] = frozenset()
-    js_splitter_code = """
-function splitQuery(query) {
-  const words = query.match(/[A-Za-z0-9_]+/g) || [];
-  for (const run of query.match(/[\\u3400-\\u9fff]+/g) || []) {
+    js_splitter_code = f"""{JS_WORDS}
+function splitQuery(query) {{
+  const words = splitWords(query.replace(/[\\u3400-\\u9fff]+/g, " "));
+  for (const run of query.match(/[\\u3400-\\u9fff]+/g) || []) {{
     if (run.length === 1) words.push(run);
     for (let i = 0; i + 1 < run.length; i++) words.push(run.slice(i, i + 2));
-  }
+  }}
   return words;
-}
+}}
 """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -88,8 +81,8 @@ function splitQuery(query) {
         self.stemmer = snowballstemmer.stemmer("english")
 
     def split(self, input: str) -> list[str]:
-        """Pairs of characters and Latin words."""
-        return [*pairs(input), *re.findall(r"[A-Za-z0-9_]+", input)]
+        """Pairs of characters, Latin words and numbers."""
+        return [*pairs(input), *split_words(_HAN.sub(" ", input))]
 
     def word_filter(self, word: str) -> bool:
         """Whether a word goes into the index."""

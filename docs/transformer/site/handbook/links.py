@@ -1,16 +1,21 @@
-"""What every page's frame says: the language switch, and the theme's words in Chinese."""
+"""What every page's frame says: the language switch, the foot of the page, and the theme's words in Chinese."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from docutils import nodes
+
+from handbook.numbers import Shown
+from handbook.words import words
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from docutils import nodes
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
-__all__ = ["setup"]
+__all__ = ["numbers_in", "setup"]
 
 
 # The theme's own texts that Sphinx has no Chinese for.
@@ -45,6 +50,34 @@ def _languages(
     ]
 
 
+def numbers_in(document: nodes.document) -> int:
+    """How many numbers of a page are compared: those in its text, and the cells of its figures."""
+    shown = sum(1 for _ in document.findall(Shown))
+    return shown + sum(raw.astext().count("data-fact=") for raw in document.findall(nodes.raw))
+
+
+def _count(app: Sphinx, env: BuildEnvironment) -> None:
+    _numbers["all"] = sum(numbers_in(env.get_doctree(page)) for page in env.found_docs)
+
+
+_numbers: dict[str, int] = {}  # of all pages of this build
+
+
+def _foot(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    say = words(app.config.language)
+    checked = {kind: context.get(f"checked_{kind}") for kind in ("facts", "modules", "arithmetic")}
+    if checked["facts"] is None:
+        told = say["unchecked"]
+    else:
+        told = say["numbers"].format(numbers=_numbers["all"], facts=checked["facts"])
+        told += say["one_road" if checked["modules"] is None else "roads"].format(**checked)
+    context["foot"] = {**say, "checked": told}
+
+
 def setup(app: Sphinx) -> None:
-    """Give each page's template the list `languages`."""
+    """Give each page's template the list `languages` and the words of its foot."""
     app.connect("html-page-context", _languages)
+    app.connect("html-page-context", _foot)
+    app.connect("env-check-consistency", _count)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import html
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, tostring
 
 from docutils import nodes
 from latex2mathml.converter import Converter
+from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
 
-__all__ = ["mathml", "setup"]
+__all__ = ["KeepTogether", "mathml", "setup"]
 
 _SCRIPTS = {"msub", "msup", "msubsup", "munder", "mover", "munderover"}
 _QUANTITIES = {"mi", "mn", "mfrac", "msqrt", *_SCRIPTS}
+_OPENING = re.compile(r"[（“‘(\[]+\Z")
+_CLOSING = re.compile(r"[，。；：、？！）”’,.;:?!)\]]+")
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +50,33 @@ def mathml(latex: str, *, block: bool) -> str:
         _mark_signs(row)
     tree.set("alttext", latex.strip())
     return _serialise(tree)
+
+
+class KeepTogether(SphinxTransform):
+    """Keeps the punctuation around maths on its line, which a browser would part from it as from a picture."""
+
+    default_priority = 205  # before the line ends of Chinese text go
+
+    def apply(self) -> None:
+        """Put maths and the marks that touch it into an inline of class `keep`."""
+        for maths in list(self.document.findall(nodes.math)):
+            parent, place = maths.parent, maths.parent.index(maths)
+            before = parent[place - 1] if place else None
+            after = parent[place + 1] if place + 1 < len(parent) else None
+            opening = _OPENING.search(before) if isinstance(before, nodes.Text) else None
+            closing = _CLOSING.match(after) if isinstance(after, nodes.Text) else None
+            kept: list[nodes.Node] = [maths]
+            if opening is not None:
+                kept.insert(0, nodes.Text(opening[0]))
+            if closing is not None:
+                kept.append(nodes.Text(closing[0]))
+            if len(kept) == 1:
+                continue
+            parent[place] = nodes.inline("", "", *kept, classes=["keep"])
+            if closing is not None and after is not None:
+                parent[place + 1] = nodes.Text(after.astext()[closing.end() :])
+            if opening is not None and before is not None:
+                parent[place - 1] = nodes.Text(before.astext()[: opening.start()])
 
 
 def _space_functions(row: Element) -> None:
@@ -94,5 +125,6 @@ def _display(self: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Register the renderer under the name `mathml`."""
+    """Register the renderer under the name `mathml`, and the transform."""
+    app.add_transform(KeepTogether)
     app.add_html_math_renderer("mathml", inline_renderers=(_inline, None), block_renderers=(_display, None))

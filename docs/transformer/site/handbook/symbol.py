@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
 
-__all__ = ["locate", "setup", "source_lines"]
+__all__ = ["Lines", "locate", "setup", "source_lines"]
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +76,24 @@ def _span(text: str) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
+class Lines(nodes.literal_block):
+    """Code of which a line that is too long goes on below, further in than it began."""
+
+
+def _visit(self: HTML5Translator, node: Lines) -> None:
+    markup: str = self.highlighter.highlight_block(node.astext(), "python", location=node)
+    before, _, rest = markup.partition("<pre>")
+    inside, _, after = rest.partition("</pre>")
+    inside = inside.removeprefix("<span></span>").removesuffix("\n")
+    rows = []
+    # No tag of the highlighter goes over the end of a line.
+    for text, row in zip(node.astext().split("\n"), inside.split("\n"), strict=True):
+        deep = len(text) - len(text.lstrip())
+        rows.append(f'<span class="row" style="--deep:{deep + 4}ch">{row}\n</span>')
+    self.body.append(f'<div class="highlight-python notranslate">{before}<pre>{"".join(rows)}</pre>{after}</div>\n')
+    raise nodes.SkipNode
+
+
 class Symbol(SphinxDirective):
     """The source of a dotted name under a line that says where it stands."""
 
@@ -110,11 +129,12 @@ class Symbol(SphinxDirective):
         if "caption" in self.options:
             inline, messages = self.state.inline_text(self.options["caption"], self.lineno)
             head += nodes.inline("", "", *inline, *messages, classes=["symbol-caption"])
-        code = nodes.literal_block("\n".join(lines), "\n".join(lines), language="python")
+        code = Lines("\n".join(lines), "\n".join(lines), language="python")
         self.set_source_info(code)
         return [nodes.container("", head, code, classes=["symbol"])]
 
 
 def setup(app: Sphinx) -> None:
-    """Register the directive."""
+    """Register the directive and its code."""
+    app.add_node(Lines, html=(_visit, None))
     app.add_directive("symbol", Symbol)

@@ -81,7 +81,7 @@ def unscaled() -> Tensor:
     return scores.softmax(-1)
 
 
-@facts("attn", "exercise_query exercise_weights exercise_output", by=[ScaledDotProduct])
+@facts("attn", "exercise_query exercise_weights exercise_output", by=[ScaledDotProduct], given="exercise_query")
 def exercise() -> tuple[Tensor, ...]:
     """A query [2, 0] on the same keys and values."""
     query = vector(2, 0)

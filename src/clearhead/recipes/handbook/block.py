@@ -44,11 +44,11 @@ def feed_forward_layer() -> tuple[Tensor, ...]:
     return layer.inner(INPUT), bent[0], result, layer.outer(layer.inner(INPUT))
 
 
-@facts("block", "x w1 w2", by=[FeedForward])
+@facts("block", "x w1 w2", by=[FeedForward], given="x")
 def inputs() -> tuple[Tensor, ...]:
-    """The input, and the two maps as x·W."""
+    """The input, and the two maps as x·W: what they make of unit vectors."""
     layer = feed_forward()
-    return INPUT, layer.inner.weight.T, layer.outer.weight.T
+    return INPUT, layer.inner(torch.eye(2).double()), layer.outer(torch.eye(3).double())
 
 
 @facts("block", "residual mean variance norm", by=[Residual, FeedForward])

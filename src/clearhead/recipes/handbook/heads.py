@@ -72,7 +72,7 @@ def in_columns() -> tuple[Tensor, ...]:
     """The values of each head as columns, the mixing matrix, and for each row what a mean of the heads would keep."""
     layer = two_heads()
     values = layer.remember(X[None], X[None]).values[0]
-    return values[0], values[1], layer.output.weight.T, watch(layer, X, X).heads[:, :, 0].mean(0)
+    return values[0], values[1], layer.output(IDENTITY), watch(layer, X, X).heads[:, :, 0].mean(0)
 
 
 @facts("heads", "head_dim", by=[presets.base, AttentionConfig])
@@ -82,7 +82,7 @@ def head_dim() -> int:
     return config.attention.widths(config.d_model)[2]
 
 
-@facts("heads", "split_input split_right split_wrong", by=[Attention])
+@facts("heads", "split_input split_right split_wrong", by=[Attention], given="split_input split_wrong")
 def split() -> tuple[Tensor, Tensor, Tensor]:
     """Head h owns column h; cutting the numbers up in their order in memory mixes positions instead."""
     x = matrix([[1, 2], [3, 4], [5, 6]])

@@ -21,7 +21,7 @@ GRADIENT = vector(1, -1)
 """∂L/∂O of the first query's output."""
 
 
-@facts("learn", "probabilities gradient update smoothed_gradient", by=[CrossEntropy])
+@facts("learn", "probabilities gradient update smoothed_gradient", by=[CrossEntropy], given="probabilities")
 def logits() -> tuple[Tensor, ...]:
     """The gradient of the loss with respect to the logits is what is said minus what should be."""
     given = PROBABILITIES.log()[None]

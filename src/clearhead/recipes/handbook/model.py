@@ -21,12 +21,12 @@ from clearhead.recipes.handbook.registry import facts
 from clearhead.recipes.handbook.setting import IDENTITY, attention_of, distance, matrix, vector
 from clearhead.recipes.handbook.training import likelihoods
 
-__all__ = ["SOURCE", "hand_set", "tiny_config"]
+__all__ = ["SOURCE", "formula", "hand_set", "tiny_config"]
 
 SOURCE, PREFIX = [4, 5, 3], [2, 4, 5]
 
 
-@facts("cross", "queries memory scores weights output", by=[Attention])
+@facts("cross", "queries memory scores weights output", by=[Attention], given="queries memory")
 def cross_attention() -> tuple[Tensor, ...]:
     """Two queries on a memory of four positions."""
     queries, memory = matrix([[1, 0], [1, 1]]), matrix([[1, 0], [0, 1], [1, 1], [0, 0]])
@@ -78,23 +78,24 @@ def tiny_config(embeddings: str = "tied") -> TransformerConfig:
     return presets.base(6, **figures, embeddings=embeddings)
 
 
-def hand_set() -> Seq2Seq:
+def hand_set(config: TransformerConfig | None = None) -> Seq2Seq:
     """The tiny model; entry (i, j) of its m-th map is cos(m + 3i + 5j)/2 and of the m-th bias cos(m + j)/10."""
-    model = build(tiny_config(), seed=0).double().eval()
+    model = build(config or tiny_config(), seed=0).double().eval()
     encoder, decoder = model.encoder, model.decoder
     assert isinstance(encoder, TransformerEncoder)
     assert isinstance(decoder, TransformerDecoder)
     maps = [module for stack in (encoder.layers, decoder.layers) for module in stack.modules()]
     with torch.no_grad():
-        encoder.input.embedding.weight.copy_(_formula(0, 6, 4))  # the output has it too only because it is shared
+        encoder.input.embedding.weight.copy_(formula(0, 6, 4))  # the output has it too only because it is shared
         for number, layer in enumerate((module for module in maps if isinstance(module, Linear)), start=1):
-            layer.weight.copy_(_formula(number, layer.weight.shape[1], layer.weight.shape[0]).T)
+            layer.weight.copy_(formula(number, layer.weight.shape[1], layer.weight.shape[0]).T)
             if layer.bias is not None:
                 layer.bias.copy_((number + torch.arange(layer.bias.shape[0])).double().cos() / 10)
     return model
 
 
-def _formula(number: int, rows: int, columns: int) -> Tensor:
+def formula(number: int, rows: int, columns: int) -> Tensor:
+    """Map number m: entry (i, j) is cos(m + 3i + 5j)/2."""
     angles = number + 3 * torch.arange(rows)[:, None] + 5 * torch.arange(columns)[None]
     return angles.double().cos() / 2
 

@@ -25,7 +25,7 @@ def encodings(positions: int, d_model: int = 4) -> Tensor:
     return rows[0]
 
 
-@facts("pos", "pe exercise embedding sum half_layout", by=[SinusoidalPositions])
+@facts("pos", "pe exercise embedding sum half_layout", by=[SinusoidalPositions], given="embedding")
 def table() -> tuple[Tensor, ...]:
     """Sines and cosines in turn; the last fact is the other order, all sines first."""
     rows = encodings(4)

@@ -52,20 +52,24 @@ class Recipe:
 _RECIPES: dict[str, Recipe] = {}
 
 
-def facts(chapter: str, names: str, *, by: Iterable[Any] = ()) -> Callable[[Function], Function]:
+def facts(chapter: str, names: str, *, by: Iterable[Any] = (), given: str = "") -> Callable[[Function], Function]:
     """Register a function as the recipe of `chapter.name` for each of the blank-separated `names`.
 
-    `by` lists the classes and functions of ours that it runs; without them the facts are marked `ARITHMETIC`.
+    `by` lists the classes and functions of ours that it runs; without them the facts are marked `ARITHMETIC`. So are
+    the names in `given`, which the function only hands on: an input, or a variant that no module of ours is.
     """
     ids = tuple(f"{chapter}.{name}" for name in names.split())
+    handed_on = {f"{chapter}.{name}" for name in given.split()}
     modules = tuple(name_of(each) for each in by) or (ARITHMETIC,)
+    if not handed_on <= set(ids):
+        raise RecipeError(f"{sorted(handed_on - set(ids))} given, and not among the names")
 
     def register(function: Function) -> Function:
-        recipe = Recipe(ids, modules, function)
+        recipe, plainly = Recipe(ids, modules, function), Recipe(ids, (ARITHMETIC,), function)
         for fact in ids:
             if fact in _RECIPES:
                 raise RecipeError(f"{fact} has two recipes")
-            _RECIPES[fact] = recipe
+            _RECIPES[fact] = plainly if fact in handed_on else recipe
         return function
 
     return register

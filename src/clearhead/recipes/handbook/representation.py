@@ -38,7 +38,7 @@ def teaching_input() -> tuple[Tensor, list[int]]:
     return rows, list(rows.shape)
 
 
-@facts("rep", "sqrt_d scaled_embedding exercise_row exercise_scaled", by=[Embedding])
+@facts("rep", "sqrt_d scaled_embedding exercise_row exercise_scaled", by=[Embedding], given="exercise_row")
 def scaling() -> tuple[Tensor, ...]:
     """A row enters the model times √d."""
     unit = torch.zeros(512, dtype=torch.float64)
