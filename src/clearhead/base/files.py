@@ -79,23 +79,24 @@ def atomic_stream(path: str | Path) -> Iterator[BinaryIO]:
     """
     target = Path(path)
     try:
-        special = target.exists() and not target.is_file()
-        if special:
-            descriptor = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
+        if target.exists() and not target.is_file():
+            special = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
         else:
-            target = Path(os.path.realpath(target))
-            temporary = _temporary_name(target, "tmp")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            _hold(descriptor)
+            special, target = None, Path(os.path.realpath(target))
     except OSError as error:
         raise file_error(path, "written", error) from None
-    stream = io.BufferedWriter(_Named(descriptor, path))
-    if special:
-        with stream:
+    if special is not None:
+        with io.BufferedWriter(_Named(special, path)) as stream:
             yield stream
         return
-    try:
-        with stream:
+    temporary = _temporary_name(target, "tmp")
+    try:  # begun before the file is there, since a signal may strike as soon as it is
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            _hold(descriptor)
+        except OSError as error:
+            raise file_error(path, "written", error) from None
+        with io.BufferedWriter(_Named(descriptor, path)) as stream:
             yield stream
             try:
                 stream.flush()
@@ -106,7 +107,8 @@ def atomic_stream(path: str | Path) -> Iterator[BinaryIO]:
             except OSError as error:
                 raise file_error(path, "written", error) from None
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where it could not be made, it cannot be removed
+            temporary.unlink()
         raise
 
 
@@ -122,12 +124,15 @@ def atomic_directory(path: str | Path, *, replace: bool = False) -> Iterator[Pat
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _refuse_existing(target, replace)
-        temporary = _temporary_name(target, "tmp")
-        temporary.mkdir()
-        descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise file_error(path, "written", error) from None
-    try:
+    temporary, descriptor = _temporary_name(target, "tmp"), None
+    try:  # begun before the directory is there, since a signal may strike as soon as it is
+        try:
+            temporary.mkdir()
+            descriptor = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise file_error(path, "written", error) from None
         _hold(descriptor)
         yield temporary
         try:
@@ -140,7 +145,8 @@ def atomic_directory(path: str | Path, *, replace: bool = False) -> Iterator[Pat
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def sweep_temporaries(parent: str | Path) -> list[Path]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -390,3 +391,20 @@ def test_a_file_system_without_locks_is_used_with_a_warning(
         assert "has no locks" in caplog.text
     atomic_write(tmp_path / "a", "x")
     assert sweep_temporaries(tmp_path) == []
+
+
+@pytest.mark.parametrize("write", [files.atomic_stream, files.atomic_directory])
+def test_a_signal_that_strikes_as_soon_as_the_temporary_is_there_leaves_nothing(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def struck(name: Any, *arguments: Any) -> int:
+        monkeypatch.undo()
+        os.close(opened(name, *arguments))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "open", struck)
+    with pytest.raises(KeyboardInterrupt), write(tmp_path / "out"):
+        pytest.fail("it was opened")
+    assert list(tmp_path.iterdir()) == []
