@@ -1456,21 +1456,30 @@ def compare_figure(path: Path, root: Path, facts: Facts, cited: Facts) -> Iterat
 
 # ------------------------------------------------------------------------------------------------------ the number lint
 
+SECTION = r"[A-Z]?(?:[1-9](?:\.\d\d?)+|[1-9]\d?)(?![.,]?\d)"
 ALLOWED = (
     (r"https?://\S+|\b10\.\d{4,}/\S+", "addresses and DOIs"),
     (r"(?<![\d.])(?:0[7-9]|[12]\d)(?:0[1-9]|1[0-2])\.\d{4,5}(?:v\d+)?(?!\d)", "arXiv numbers"),
-    (r"§+\s*[A-Z]?\d+(?:\.\d+)*(?:\s*(?:[-–—]|至|to)\s*§*\d+(?:\.\d+)*)?", "sections, after their sign"),
+    (rf"§+\s*{SECTION}(?:\s*(?:[-–—]|至|to)\s*§*{SECTION})?", "sections, after their sign"),
+    (rf"\b(?:[Ss]ections?|[Cc]hapters?|Appendix)\s*{SECTION}", "sections, after their word"),
     (
-        r"\b(?:[Ss]ections?|[Cc]hapters?|[Tt]ables?|[Ff]igures?|Figs?\.|[Ee]quations?|Eqs?\.|Appendix|Algorithm)"
-        r"\s*\(?[A-Z]?[1-9]\d*(?:[.\-–]\d+)*\)?",
-        "sections, tables, figures and equations, after their word",
+        r"\b(?:[Tt]ables?|[Ff]igures?|Figs?\.|[Ee]quations?|Eqs?\.|Algorithm)\s*"
+        r"\(?[A-Z]?[1-9]\d?(?:[-–]\d\d?)*\)?(?![.,]?\d)",
+        "tables, figures and equations, after their word",
     ),
-    (r"(?<![代方])[表图式第](?:\s|[(（])*[A-Z]?[1-9]\d*(?:[.\-–]\d+)*", "the same in Chinese"),
-    (r"\d+(?:\.\d+)+\s*小?节", "section numbers before their word, in Chinese"),
+    (r"(?<![代方])[表图式](?:\s|[(（])*[A-Z]?[1-9]\d?(?:[-–]\d\d?)*(?![.,]?\d)", "the same in Chinese"),
+    (rf"第\s*{SECTION}", "sections in Chinese"),
+    (r"(?<![\d.,])[1-9](?:\.\d\d?)+\s*小?节", "section numbers before their word, in Chinese"),
     (r"(?<![\d.])\d+(?:\.\d+){2,}", "numbers with two points are sections or versions"),
-    (r"(?<![A-Za-z])[ABv]\d+(?:\.\d+)+", "sections of the two source documents, versions"),
-    (r"(?:Python|PyTorch|CUDA|Sphinx|[Vv]ersions?|版本|GPT-|CC BY(?:-SA)?)\s*(?:≥\s*)?\d+(?:\.\d+)*", "versions"),
+    (rf"(?<![A-Za-z])[AB]{SECTION}", "sections of the two source documents"),
+    (
+        r"(?:Python|PyTorch|CUDA|[Vv]ersions?|版本|GPT-|CC BY(?:-SA)?)\s*(?:≥\s*)?[1-9](?:\.\d\d?)*(?![.,]?\d)",
+        "versions",
+    ),
 )
+DISGUISED = re.compile(
+    r"\d(?:\{[.,]\}|&#\w+;|[．﹒\u200b\u2060])\d+"
+)  # what LaTeX, HTML or a reader sees as one number
 LOOSE = re.compile(r"(?<![\d.,])(?:\d[\d,]*)?\.\d+|(?<![\d.,])\d[\d,]*\d")
 
 
@@ -1483,7 +1492,7 @@ def loose_at(text: str) -> list[tuple[int, str]]:
     """The same with their positions."""
     for pattern, _ in ALLOWED:
         text = re.sub(pattern, lambda m: blank(m[0]), text)
-    found = []
+    found = [(m.start(), m[0]) for m in DISGUISED.finditer(text)]
     for m in LOOSE.finditer(text):
         if "." in m[0] or len(m[0].replace(",", "")) >= 5:
             found.append((m.start(), m[0]))
