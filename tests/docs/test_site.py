@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,11 +28,6 @@ ROOT = Path(__file__).resolve().parents[2]
 HANDBOOK = ROOT / "docs/transformer"
 LANGUAGES = {"en": "en", "zh": "zh-CN"}
 NAMES = sorted(path.stem for path in (HANDBOOK / "en").glob("*.md"))
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +38,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, cwd=out)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     return out
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is in requirements/dev.txt")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 class Watch:
