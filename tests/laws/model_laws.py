@@ -63,6 +63,7 @@ ARCHITECTURES: dict[str, Callable[[], Seq2Seq]] = {
     "pre-norm": lambda: transformer(norm="pre", activation="gelu", encoder_layers=1),
     "grouped-heads": lambda: transformer(attention={"heads": 4, "kv_heads": 2, "head_dim": 6, "bias": True}),
     "one-kv-head": lambda: transformer(attention={"heads": 4, "kv_heads": 1}, activation="swiglu", decoder_layers=1),
+    "no-positions": lambda: transformer(positions={"kind": "none"}),
     "learned-positions": lambda: transformer(
         positions={"kind": "learned", "max_positions": 9}, embeddings="separate", source_vocab_size=VOCABULARY
     ),

@@ -26,6 +26,7 @@ from clearhead.explorer.content import (
     Window,
 )
 from clearhead.explorer.words import CAPTIONS, TITLES
+from clearhead.nn.positions import NoPositions
 from clearhead.recipes.walk import Walk
 
 __all__ = ["Stages"]
@@ -103,7 +104,9 @@ class Stages:
             self._matrix(f"{at}.sum", "X", "sum", scaled + positions, rows=pieces),
         )
         name = f"{stack}-embedding"
-        return Step(name, TITLES["embedding"], words.embedding_words(width), (Variant(PLAIN, items),), "X = √d·E + PE")
+        module = self.walk.model.get_submodule(f"{at}.positions")
+        words_here = words.embedding_words(width, not isinstance(module, NoPositions))
+        return Step(name, TITLES["embedding"], words_here, (Variant(PLAIN, items),), "X = √d·E + PE")
 
     def _attention(self, at: str, kind: str, queries: Sequence[str], keys: Sequence[str]) -> list[Step]:
         """The three steps of one attention sub-layer, of `at`'s attention called `kind`."""

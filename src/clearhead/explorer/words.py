@@ -127,16 +127,22 @@ def unknown_words(count: int) -> Both:
     )
 
 
-def embedding_words(width: int) -> Both:
-    """From ids to vectors."""
+def embedding_words(width: int, placed: bool) -> Both:
+    """From ids to vectors; `placed`: whether the model has positions to add."""
+    picked = Both(
+        f"An id picks one row of a learnt table: {width} numbers. They are multiplied by √d = √{width}",
+        f"每个 id 取出嵌入表中的一行，共 {width} 个数；乘以 √d = √{width}",
+    )
+    if not placed:
+        return Both(
+            picked.en + ". This model was built without positions: zeros are added, and nothing tells its encoder one "
+            "order of the words from another.",
+            picked.zh + "。这个模型没有位置编码：加上的全是零，编码器无从分辨词的先后次序。",
+        )
     return Both(
-        f"An id picks one row of a learnt table: {width} numbers. They are multiplied by √d = √{width}, so that "
-        f"they are as "
-        "large as the position's numbers, which are added. Without these the model could not tell one order of "
-        "the words "
-        "from another.",
-        f"每个 id 取出嵌入表中的一行，共 {width} 个数；乘以 √d = √{width}，使其大小与位置编码相当，再加上位置编码。"
-        "没有位置编码，模型就分不清词的先后次序。",
+        picked.en + ", so that they are as large as the position's numbers, which are added. Without these the model "
+        "could not tell one order of the words from another.",
+        picked.zh + "，使其大小与位置编码相当，再加上位置编码。没有位置编码，模型就分不清词的先后次序。",
     )
 
 

@@ -19,12 +19,21 @@ from clearhead.inspection.twin import twin
 from clearhead.nn.cores import Core, ScaledDotProduct, spread
 from clearhead.nn.embedding import Embedding, Projection
 from clearhead.nn.linear import Linear
-from clearhead.nn.positions import LearnedPositions, SinusoidalPositions
+from clearhead.nn.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from clearhead.nn.visibility import Visibility
 
 __all__ = ["LEAVES", "AttentionRecord", "CoreRecorder", "ModuleRecorder", "Recording", "recording_twin"]
 
-LEAVES = (Linear, nn.LayerNorm, nn.Identity, Embedding, Projection, LearnedPositions, SinusoidalPositions)
+LEAVES = (
+    Linear,
+    nn.LayerNorm,
+    nn.Identity,
+    Embedding,
+    Projection,
+    LearnedPositions,
+    NoPositions,
+    SinusoidalPositions,
+)
 """The kinds of module, attention cores apart, that a recording twin records if nothing else is asked for."""
 
 

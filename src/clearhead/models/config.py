@@ -24,6 +24,8 @@ __all__ = [
     "LearnedConfig",
     "MixedConfig",
     "ModelConfig",
+    "NoPositionsConfig",
+    "Positions",
     "SinusoidalConfig",
     "TransformerConfig",
     "TransformerStackConfig",
@@ -45,6 +47,16 @@ class LearnedConfig(Config):
     max_positions: int = Field(default=1024, ge=1, le=MOST_TOKENS)
 
 
+class NoPositionsConfig(Config):
+    """No positions at all: what the order of the words is worth shows in what is lost without it."""
+
+    kind: Literal["none"] = "none"
+
+
+Positions = Annotated[SinusoidalConfig | LearnedConfig | NoPositionsConfig, Field(discriminator="kind")]
+"""What tells a Transformer the order of its input."""
+
+
 class TransformerConfig(Config):
     """An encoder–decoder Transformer; the defaults are the paper's base model."""
 
@@ -64,7 +76,7 @@ class TransformerConfig(Config):
     """P_drop: on the sum of embedding and position, and on each sub-layer's output before the residual (§5.4)."""
     norm: NormPlacement = "post"
     activation: Activation = "relu"
-    positions: Annotated[SinusoidalConfig | LearnedConfig, Field(discriminator="kind")] = SinusoidalConfig()
+    positions: Positions = SinusoidalConfig()
 
     @property
     def max_positions(self) -> int | None:
@@ -101,7 +113,7 @@ class TransformerStackConfig(Config):
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     norm: NormPlacement = "post"
     activation: Activation = "relu"
-    positions: Annotated[SinusoidalConfig | LearnedConfig, Field(discriminator="kind")] = SinusoidalConfig()
+    positions: Positions = SinusoidalConfig()
 
     @property
     def embedding(self) -> int:

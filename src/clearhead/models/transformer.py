@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.models.config import LearnedConfig, TransformerConfig
+from clearhead.models.config import LearnedConfig, NoPositionsConfig, Positions, TransformerConfig
 from clearhead.models.protocols import Memory
 from clearhead.nn.attention import Attention
 from clearhead.nn.cache import Kept
@@ -19,7 +19,7 @@ from clearhead.nn.embedding import Embedding, Projection
 from clearhead.nn.feedforward import FeedForward
 from clearhead.nn.linear import Linear
 from clearhead.nn.padding import Padded
-from clearhead.nn.positions import LearnedPositions, SinusoidalPositions
+from clearhead.nn.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from clearhead.nn.residual import LAYER_NORM_EPSILON, Residual, narrowed
 from clearhead.nn.visibility import HIDDEN, Visibility
 
@@ -32,16 +32,23 @@ class InputLayer(nn.Module):
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
         self.embedding = Embedding(vocab_size, config.d_model)
-        self.positions: LearnedPositions | SinusoidalPositions = (
-            LearnedPositions(config.d_model, config.positions.max_positions)
-            if isinstance(config.positions, LearnedConfig)
-            else SinusoidalPositions(config.d_model)
-        )
+        self.positions = make_positions(config.positions, config.d_model)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, ids: Tensor, positions: Tensor) -> Float[Tensor, "R T D"]:
         embedded = self.embedding(ids)
         return self.dropout(embedded + self.positions(positions, embedded))
+
+
+def make_positions(config: Positions, d_model: int) -> LearnedPositions | NoPositions | SinusoidalPositions:
+    """The module that `config` means."""
+    match config:
+        case LearnedConfig():
+            return LearnedPositions(d_model, config.max_positions)
+        case NoPositionsConfig():
+            return NoPositions()
+        case _:
+            return SinusoidalPositions(d_model)
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:

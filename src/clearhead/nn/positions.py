@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from clearhead.base.errors import InputError
 
-__all__ = ["LearnedPositions", "SinusoidalPositions", "sinusoidal_table"]
+__all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "sinusoidal_table"]
 
 
 def sinusoidal_table(positions: int, d_model: int) -> Float[Tensor, "positions D"]:
@@ -50,6 +50,20 @@ class SinusoidalPositions(nn.Module):
             grown = sinusoidal_table(max(256, 1 << needed.bit_length()), self.d_model)
             self._table = table = grown.to(device=like.device, dtype=like.dtype)
         return F.embedding(positions, table)
+
+
+class NoPositions(nn.Module):
+    """Nothing: the model is not told the order of its input.
+
+    An encoder without positions cannot tell one order of its words from another (Vaswani et al. 2017, §3.5); a decoder
+    can still, since each of its positions sees one more than the last.
+    """
+
+    max_positions: int | None = None
+
+    def forward(self, positions: Int[Tensor, "R T"], like: Tensor) -> Float[Tensor, "R T D"]:
+        """Zeros of the shape of `like`."""
+        return torch.zeros_like(like)
 
 
 class LearnedPositions(nn.Module):

@@ -21,6 +21,7 @@ CONFIGURATIONS: dict[str, ModelConfig] = {
         "wide heads": {"attention": {"heads": 3, "head_dim": 7}},
         "attention dropout": {"attention": {"heads": 2, "dropout": 0.2}},
         "learned positions": {"positions": {"kind": "learned", "max_positions": 33}},
+        "no positions": {"positions": {"kind": "none"}},
         "separate": {"embeddings": "separate"},
         "two vocabularies": {"embeddings": "output", "source_vocab_size": 70},
         "shared output": {"embeddings": "output"},

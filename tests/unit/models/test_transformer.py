@@ -33,6 +33,15 @@ def test_text_beyond_the_learnt_positions_is_refused_and_padding_is_not_text() -
     torch.testing.assert_close(run(model, wide, padded), plain, rtol=1e-12, atol=1e-12)
 
 
+def test_without_positions_a_source_is_a_bag_of_words_and_with_them_it_is_not() -> None:
+    one, other = Padded.from_lists([[5, 6, 7, 3]]), Padded.from_lists([[7, 5, 6, 3]])
+    turned = [2, 0, 1, 3]
+    for kind, same in (("none", True), ("sinusoidal", False)):
+        encoder = transformer(positions={"kind": kind}).encoder
+        agree = torch.allclose(encoder(one).keys[:, turned], encoder(other).keys, rtol=0, atol=1e-12)
+        assert agree is same, kind
+
+
 def test_a_row_at_the_end_of_the_table_may_wait_beside_one_that_reads_on() -> None:
     model = transformer(positions=LEARNED)
     state = model.decoder.start(model.encoder(Padded.from_lists([[5, 3], [6, 3]])))
