@@ -22,15 +22,17 @@ from clearhead.decoding import penalties
 from clearhead.models import presets, transformer
 from clearhead.models.protocols import Memory
 from clearhead.models.transformer import InputLayer, TransformerDecoder, TransformerEncoder, TransformerState
-from clearhead.nn import cores, positions
+from clearhead.nn import cores, positions, scores
 from clearhead.nn.attention import Attention
 from clearhead.nn.cache import Kept
 from clearhead.nn.cores import ScaledDotProduct
 from clearhead.nn.dropout import Dropout
 from clearhead.nn.embedding import Embedding, Projection
+from clearhead.nn.lstm import LstmCell
 from clearhead.nn.padding import Padded
 from clearhead.nn.residual import LAYER_NORM_EPSILON, Residual
 from clearhead.nn.visibility import Visibility
+from clearhead.nn.windows import LocalPredictiveCore
 from clearhead.objectives import cross_entropy
 from clearhead.objectives.cross_entropy import CrossEntropy
 from clearhead.recipes.handbook import constants
@@ -389,6 +391,33 @@ def first_rows_for_the_chosen(patch: Patch) -> None:
     patch.setattr(Projection, "forward", forward)
 
 
+# ------------------------------------------------------------------------------------------------------ the ancestors
+
+
+def cell_that_forgets_by_the_input_gate(patch: Patch) -> None:
+    def recur(self: LstmCell, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        admit, _, candidate, emit = (drive + F.linear(state[0], self.hidden_weight)).chunk(4, -1)
+        cell = (1 - admit.sigmoid()) * state[1] + admit.sigmoid() * candidate.tanh()
+        return emit.sigmoid() * cell.tanh(), cell
+
+    patch.setattr(LstmCell, "recur", recur)
+
+
+def energies_without_a_tanh(patch: Patch) -> None:
+    patch.setattr(
+        scores, "_energy", lambda query, key, reading: reading(query[:, :, :, None] + key[:, :, None])[..., 0]
+    )
+
+
+def gaussian_made_to_sum_to_one(patch: Patch) -> None:
+    right = LocalPredictiveCore.weights
+
+    def weights(self: LocalPredictiveCore, query: Tensor, key: Tensor, visibility: Visibility) -> Tensor:
+        return F.normalize(right(self, query, key, visibility), p=1.0, dim=-1)
+
+    patch.setattr(LocalPredictiveCore, "weights", weights)
+
+
 HIDDEN_MUTANTS: dict[Callable[[Patch], None], tuple[set[str], set[str]]] = {
     cross_attention_of_the_first_layer: ({"model.deep_logits"}, {"model.deep_memory", "model.tiny_logits"}),
     layers_in_reverse: ({"model.deep_memory", "model.deep_logits"}, {"model.tiny_memory"}),
@@ -419,6 +448,18 @@ HIDDEN_MUTANTS: dict[Callable[[Patch], None], tuple[set[str], set[str]]] = {
     dropout_of_big_as_in_base: ({"model.dropout"}, {"params.big_total"}),
     divisor_upside_down: ({"search.plain_lengths"}, {"search.length_penalty"}),
     first_rows_for_the_chosen: ({"model.deep_chosen_logits"}, {"model.deep_logits"}),
+    cell_that_forgets_by_the_input_gate: (
+        {"rnn.gate_path", "rnn.gate", "rnn.half_life"},
+        {"rnn.shrinking", "rnn.tanh_factor", "rnn.lstm_parameters"},
+    ),
+    energies_without_a_tanh: (
+        {"bahdanau.energies", "bahdanau.weights", "bahdanau.context"},
+        {"bahdanau.sums", "bahdanau.width"},
+    ),
+    gaussian_made_to_sum_to_one: (
+        {"luong.gaussian", "luong.local_weights", "luong.local_sum"},
+        {"luong.centre", "luong.window", "luong.local_renormalised"},
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from clearhead.recipes.handbook import (
     accounts,
     after,
+    ancestors,
     attention,
     block,
     causality,
@@ -50,6 +51,7 @@ CHAPTERS = (
     whole_model,
     accounts,
     comparison,
+    ancestors,
     lineage,
 )
 """In the order of the handbook."""
