@@ -29,11 +29,12 @@ def load(monkeypatch: pytest.MonkeyPatch):
     return load
 
 
-def test_all_six_are_there() -> None:
+def test_all_seven_are_there() -> None:
     assert SCRIPTS == [
         "demo_floor.py",
         "faults.py",
         "multi30k.py",
+        "recurrent.py",
         "startup.py",
         "train_speed.py",
         "translate_speed.py",

@@ -82,6 +82,12 @@ ENCODERS: dict[str, dict[str, Any]] = {
         "width": 4,
         "bidirectional": True,
     },
+    "convolutional": {
+        "kind": "convolutional",
+        "embedding": 8,
+        "blocks": [{"width": 6, "kernel": 3}, {"width": 5, "kernel": 1}],
+    },
+    "dilated": {"kind": "dilated", "width": 4, "dilations": [1, 2]},
     "transformer": {"d_model": 8, **TRANSFORMER},
 }
 LUONG: dict[str, Any] = {"kind": "luong", "embedding": 7, "layers": 2, "width": 8}
@@ -97,6 +103,13 @@ DECODERS: dict[str, dict[str, Any]] = {
     "luong-local-m-unfed": {**LUONG, "cell": "gru-after", "window": "local-m", "half_width": 1, "input_feeding": False},
     "luong-local-p": {**LUONG, "window": "local-p", "half_width": 2},
     "luong-location": {**LUONG, "score": "location", "location_positions": 5, "input_feeding": False},
+    "convs2s": {
+        "kind": "convs2s",
+        "embedding": 7,
+        "blocks": [{"width": 6, "kernel": 3}, {"width": 5, "kernel": 2}],
+    },
+    "convs2s-as-wide": {"kind": "convs2s", "embedding": 8, "blocks": [{"width": 8, "kernel": 3, "times": 2}]},
+    "bytenet": {"kind": "bytenet", "width": 5, "dilations": [1, 3], "kernel": 2},
     "transformer": {"d_model": 10, **TRANSFORMER},
 }
 PAIRS: dict[str, Callable[[], Seq2Seq]] = {

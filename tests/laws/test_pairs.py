@@ -1,4 +1,4 @@
-"""Every law on every encoder × decoder pair; then each law against faults of the recurrent parts that it must catch."""
+"""Every law on every encoder × decoder pair; then each law against faults of the parts that it must catch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ import torch
 from torch import Tensor
 
 from clearhead.inspection.recorders import recording_twin
-from clearhead.models import attentive_decoders, recurrent
+from clearhead.models import attentive_decoders, convolutional_decoders, recurrent
 from clearhead.models.attentive_decoders import AttentiveState, BahdanauDecoder, LuongDecoder
+from clearhead.models.convolutional import ConvolutionalEncoder, PlacedInput
+from clearhead.models.convolutional_decoders import AskingBlock, ConvS2SDecoder
 from clearhead.models.recurrent import RecurrentState
 from clearhead.models.transformer import TransformerDecoder, TransformerEncoder
+from clearhead.nn import attentive_sweep
+from clearhead.nn.convolution import Convolution, DilatedBlock, GatedBlock
 from clearhead.nn.cores import Core
 from clearhead.nn.padding import Padded
 from clearhead.nn.visibility import Visibility
@@ -35,7 +39,7 @@ def test_law(make: Callable[[], Any], law: Callable[[Any], None]) -> None:
 def test_who_attends_has_a_core(make: Callable[[], Any]) -> None:
     """The law of the cores says nothing of a model without one, so none may lose its own."""
     model = make()
-    attentive = (BahdanauDecoder, LuongDecoder, TransformerDecoder, TransformerEncoder)
+    attentive = (BahdanauDecoder, LuongDecoder, AskingBlock, ConvS2SDecoder, TransformerDecoder, TransformerEncoder)
     with_core = [path for path, module in model.named_modules() if isinstance(module, attentive)]
     assert all(any(isinstance(part, Core) for part in model.get_submodule(path).modules()) for path in with_core)
 
@@ -157,6 +161,15 @@ def a_blank_query_reads_everything(patch: Patch) -> None:
     patch.setattr(Visibility, "blank", None)
 
 
+class MinusInfinity(Visibility):
+    """Hides by −∞ and forgets the queries that may read nothing."""
+
+    blank = None
+
+    def bias(self, dtype: torch.dtype) -> Tensor:
+        return torch.zeros(self.mask.shape, dtype=dtype).masked_fill(~self.mask, -torch.inf)
+
+
 def a_mean_over_nothing(patch: Patch) -> None:
     """Weights divided by their sum once more, as the chapter has it: 0/0 where nothing may be read."""
     right = GlobalCore.weights
@@ -166,6 +179,7 @@ def a_mean_over_nothing(patch: Patch) -> None:
         return found / found.sum(-1, keepdim=True)
 
     patch.setattr(GlobalCore, "weights", weights)
+    patch.setattr(attentive_sweep, "Visibility", MinusInfinity)  # 0/0 of the pass that works without the core
 
 
 def local_p_is_mixed_without_its_gaussian(patch: Patch) -> None:
@@ -175,6 +189,136 @@ def local_p_is_mixed_without_its_gaussian(patch: Patch) -> None:
     patch.setattr(LocalPredictiveCore, "forward", forward)
 
 
+# What is told of a convolution's past stands in `RecurrentState.layers`, where a recurrent layer keeps h.
+
+
+def the_past_stays_where_it_was(patch: Patch) -> None:
+    """A beam that reorders the words and not what the convolutions look back at."""
+    right = RecurrentState.rows
+
+    def rows(self: RecurrentState, index: Tensor) -> RecurrentState:
+        after = right(self, index)
+        places = torch.arange(len(after.positions)) % len(self.positions)
+        layers = tuple(tuple(part.index_select(0, places) for part in layer) for layer in self.layers)
+        return dataclasses.replace(after, layers=layers)
+
+    patch.setattr(RecurrentState, "rows", rows)
+
+
+def the_past_is_what_stands_last(patch: Patch) -> None:
+    """The last inputs of the rectangle, where the row's own end further left."""
+    right = Convolution.advance
+
+    def advance(self: Convolution, x: Tensor, lengths: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        return right(self, x, torch.full_like(lengths, x.shape[1]), past)
+
+    patch.setattr(Convolution, "advance", advance)
+
+
+def the_past_is_forgotten(patch: Patch) -> None:
+    right = Convolution.advance
+
+    def advance(self: Convolution, x: Tensor, lengths: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        return right(self, x, lengths, torch.zeros_like(past))
+
+    patch.setattr(Convolution, "advance", advance)
+
+
+def a_kernel_reads_the_padding(patch: Patch) -> None:
+    for block in (GatedBlock, DilatedBlock):
+        right = block.forward
+
+        def forward(self: Any, x: Tensor, mask: Tensor, right: Callable[..., Tensor] = right) -> Tensor:
+            return right(self, x, torch.ones_like(mask))
+
+        patch.setattr(block, "forward", forward)
+
+
+def a_kernel_looks_one_ahead(patch: Patch) -> None:
+    right = Convolution.advance
+
+    def advance(self: Convolution, x: Tensor, lengths: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        _, after = right(self, x, lengths, past)
+        seen = torch.cat([past, x, torch.zeros_like(x[:, :1])], 1)
+        return self._over(seen[:, 1:]), after
+
+    patch.setattr(Convolution, "advance", advance)
+
+
+def places_start_again_with_every_call(patch: Patch) -> None:
+    right = PlacedInput.forward
+
+    def forward(self: PlacedInput, ids: Tensor, positions: Tensor) -> Tensor:
+        return right(self, ids, torch.arange(ids.shape[1]).expand_as(ids))
+
+    patch.setattr(PlacedInput, "forward", forward)
+
+
+def every_source_counts_as_the_longest(patch: Patch) -> None:
+    """√m of the rectangle's width, padding counted."""
+    right = AskingBlock.forward
+
+    def forward(self: AskingBlock, *inputs: Any) -> Any:
+        *rest, state, visibility = inputs
+        whole = dataclasses.replace(state, source_mask=torch.ones_like(state.source_mask))
+        return right(self, *rest, whole, visibility)
+
+    patch.setattr(AskingBlock, "forward", forward)
+
+
+def the_summary_counts_the_padding(patch: Patch) -> None:
+    right = ConvolutionalEncoder.forward
+
+    def forward(self: ConvolutionalEncoder, source: Padded) -> Any:
+        memory = right(self, source)
+        return dataclasses.replace(memory, summary=memory.keys.mean(1))
+
+    patch.setattr(ConvolutionalEncoder, "forward", forward)
+
+
+def the_neighbours_columns_are_read(patch: Patch) -> None:
+    """As if row k·B + b were sentence b's."""
+    right = convolutional_decoders._columns
+
+    def columns(state: AttentiveState, length: int) -> Tensor:
+        rows, sentences = state.positions.shape[0], state.source_mask.shape[0]
+        places = torch.arange(rows).view(sentences, -1).T.flatten()
+        turned = dataclasses.replace(state, own=dataclasses.replace(state.own, positions=state.positions[places]))
+        return right(turned, length)[places.argsort()].roll(rows // sentences, 0)
+
+    patch.setattr(convolutional_decoders, "_columns", columns)
+
+
+def columns_start_again_with_every_call(patch: Patch) -> None:
+    right = convolutional_decoders._columns
+
+    def columns(state: AttentiveState, length: int) -> Tensor:
+        own = dataclasses.replace(state.own, positions=torch.zeros_like(state.positions))
+        return right(dataclasses.replace(state, own=own), length)
+
+    patch.setattr(convolutional_decoders, "_columns", columns)
+
+
+def columns_of_padding_are_read(patch: Patch) -> None:
+    right = convolutional_decoders._columns
+
+    def columns(state: AttentiveState, length: int) -> Tensor:
+        return right(dataclasses.replace(state, source_mask=torch.ones_like(state.source_mask)), length)
+
+    patch.setattr(convolutional_decoders, "_columns", columns)
+
+
+def the_keys_are_mixed(patch: Patch) -> None:
+    """A core whose method mixes the keys, while its meaning weighs the values."""
+    right = GlobalCore.forward
+
+    def forward(self: GlobalCore, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
+        return right(self, query, key, key, visibility)
+
+    patch.setattr(GlobalCore, "forward", forward)
+
+
+CONVS2S, BYTENET = "convolutional-convs2s", "dilated-bytenet"
 LOCAL_P, LOCAL_M = "reversed-lstm-luong-local-p", "reversed-lstm-luong-concat-local-m"
 CAUGHT: list[tuple[str, str, Callable[[Patch], None]]] = [
     ("a_batch_is_its_rows", "two-way-gru-bahdanau", the_source_padding_is_read),
@@ -193,8 +337,35 @@ CAUGHT: list[tuple[str, str, Callable[[Patch], None]]] = [
     ("padding_cannot_be_seen", "reversed-lstm-seq2seq", the_padded_row_is_reversed),
     ("the_future_cannot_be_seen", LOCAL_P, the_loop_runs_backwards),
     ("an_empty_row_harms_nobody", "two-way-gru-bahdanau", a_mean_over_nothing),
+    ("an_empty_row_harms_nobody", "two-way-gru-bahdanau-lstm", a_mean_over_nothing),
     ("a_core_mixes_by_its_weights", "two-way-gru-bahdanau", a_blank_query_reads_everything),
     ("a_core_mixes_by_its_weights", LOCAL_P, local_p_is_mixed_without_its_gaussian),
+    ("a_batch_is_its_rows", CONVS2S, a_kernel_reads_the_padding),
+    ("a_batch_is_its_rows", CONVS2S, every_source_counts_as_the_longest),
+    ("a_batch_is_its_rows", BYTENET, a_kernel_reads_the_padding),
+    ("ragged_chunks_are_one_pass", BYTENET, columns_of_padding_are_read),
+    ("a_batch_is_its_rows", "convolutional-encdec", the_summary_counts_the_padding),
+    ("stepping_is_teacher_forcing", CONVS2S, the_past_is_forgotten),
+    ("stepping_is_teacher_forcing", CONVS2S, places_start_again_with_every_call),
+    ("stepping_is_teacher_forcing", BYTENET, the_past_is_forgotten),
+    ("stepping_is_teacher_forcing", BYTENET, columns_start_again_with_every_call),
+    ("ragged_chunks_are_one_pass", CONVS2S, the_past_is_what_stands_last),
+    ("ragged_chunks_are_one_pass", BYTENET, the_past_is_what_stands_last),
+    ("rows_commutes_with_advance", CONVS2S, the_past_stays_where_it_was),
+    ("rows_commutes_with_advance", BYTENET, the_past_stays_where_it_was),
+    ("rows_commutes_with_advance", BYTENET, a_moved_sentence_leaves_its_source),
+    ("rows_commutes_with_advance", CONVS2S, beams_folded_the_wrong_way),
+    ("join_keeps_every_row", CONVS2S, join_swaps_the_sources),
+    ("join_keeps_every_row", BYTENET, join_swaps_the_sources),
+    ("fan_out_is_copying", CONVS2S, beams_folded_the_wrong_way),
+    ("fan_out_is_copying", BYTENET, the_neighbours_columns_are_read),
+    ("padding_cannot_be_seen", CONVS2S, a_kernel_reads_the_padding),
+    ("rows_commutes_with_advance", BYTENET, columns_of_padding_are_read),
+    ("padding_cannot_be_seen", BYTENET, a_kernel_reads_the_padding),
+    ("the_future_cannot_be_seen", CONVS2S, a_kernel_looks_one_ahead),
+    ("the_future_cannot_be_seen", BYTENET, a_kernel_looks_one_ahead),
+    ("a_core_mixes_by_its_weights", CONVS2S, a_blank_query_reads_everything),
+    ("a_core_mixes_by_its_weights", CONVS2S, the_keys_are_mixed),
 ]
 
 

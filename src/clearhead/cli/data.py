@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from clearhead.cli.alignment import aer
+
 if TYPE_CHECKING:
     from clearhead.data.entries import Layout
 
@@ -301,6 +303,9 @@ def convert(  # noqa: PLR0913, PLR0917 (one parameter an option)
     # Standard output may be where the pairs go; a file that is replaced cannot be asked afterwards.
     report_to = sys.stderr if any(map(goes_to_standard_output, out)) else sys.stdout
     print(convert_corpus(opened, out, format=target_format, breaks=breaks, fuzzy=fuzzy), file=report_to)
+
+
+app.command("aer")(aer)
 
 
 @app.command("align")

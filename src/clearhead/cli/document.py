@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Sides", "fill", "kind_of", "opener", "sides"]
 
-_LINES_ONLY = ("n_best", "prefix_file", "json_lines", "protect", "sample", "temperature", "top_k", "top_p", "seed")
+_LINES_ONLY = (
+    *("n_best", "prefix_file", "json_lines", "protect", "sample", "temperature", "top_k", "top_p", "seed"),
+    *("alignments", "alignment_layer", "alignment_head", "alignment_threshold", "alignment_units"),
+    *("replace_unknown", "lexicon"),
+)
 _DIGITS = 9  # of the number of a column
 _NAMED = 5  # entries of a kind that are named in a message
 

@@ -20,6 +20,7 @@ from clearhead.base.log import printable
 from clearhead.cli import data
 from clearhead.cli.account import account
 from clearhead.cli.average import average
+from clearhead.cli.compare import compare
 from clearhead.cli.ending import Ended, end_at_once, unwinding_on_signals
 from clearhead.cli.evaluate import evaluate
 from clearhead.cli.info import info
@@ -93,7 +94,7 @@ app = typer.Typer(
     help="Train a translator on your own parallel text, translate with it, and trust it.",
 )
 app.add_typer(data.app, name="data")
-for command in (train, translate, evaluate, score, average, info, account, verify, walk):
+for command in (train, translate, evaluate, score, average, info, account, verify, walk, compare):
     app.command(command.__name__)(command)
 
 

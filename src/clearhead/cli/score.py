@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from clearhead.cli import alignment
 from clearhead.cli import options as shared
 
 __all__ = ["score"]
@@ -26,6 +27,11 @@ def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
     json_lines: Annotated[
         bool, typer.Option("--json", help="One object a line: log_prob, score, perplexity, tokens and theirs, flags.")
     ] = False,
+    alignments: alignment.Alignments = None,
+    alignment_layer: alignment.Layer = None,
+    alignment_head: alignment.Head = None,
+    alignment_threshold: alignment.Threshold = None,
+    alignment_units: alignment.Units = None,
     weights: shared.Weights = "auto",
     device: shared.Device = "auto",
     threads: shared.Threads = None,
@@ -38,17 +44,24 @@ def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """
     from clearhead.base.errors import DecodingError, InputError
     from clearhead.base.log import logger
-    from clearhead.formats.lines import count_lines, gives_itself_once
+    from clearhead.formats.lines import check_apart, count_lines, gives_itself_once
 
     if not json_lines and (useless := shared.given(context, "penalty", "alpha")):
         verb = "need" if " and " in useless else "needs"
         raise InputError(f"{useless} {verb} --json: without it no score is printed that has a penalty")
+    linking = alignment.linking(
+        context, alignments is not None, alignment_layer, alignment_head, alignment_threshold, alignment_units
+    )
+    if alignments is not None:
+        check_apart([source, target], [output, alignments], "--output or --alignments")
     total = None if gives_itself_once(source) else count_lines(source)
     config = shared.decoding(context, penalty=penalty, alpha=alpha, reproducible=reproducible)
     translator = shared.open_translator(bundle, ensemble, weights, device, threads, tag)
 
+    from clearhead.recipes.alignments import Linker
     from clearhead.recipes.score import score_files
 
+    linker = None if linking is None else Linker(translator, linking, batch_tokens=1 if reproducible else batch_tokens)
     with shared.progress_bar("scoring", total) as progress:
         totals = score_files(
             translator,
@@ -57,6 +70,8 @@ def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
             target,
             output,
             json_lines=json_lines,
+            linker=linker,
+            alignments=alignments,
             batch_tokens=batch_tokens,
             progress=progress,
         )

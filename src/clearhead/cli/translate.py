@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from clearhead.cli import document
+from clearhead.cli import alignment, document
 from clearhead.cli import options as shared
 
 __all__ = ["translate"]
@@ -66,6 +66,22 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     json_lines: Annotated[
         bool, typer.Option("--json", help="One object a line: text, score, log_prob, tokens, flags, alternatives.")
     ] = False,
+    alignments: alignment.Alignments = None,
+    alignment_layer: alignment.Layer = None,
+    alignment_head: alignment.Head = None,
+    alignment_threshold: alignment.Threshold = None,
+    alignment_units: alignment.Units = None,
+    replace_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--replace-unknown",
+            help="Let a model of words write unknown ones, and put in the source word that its attention links to.",
+        ),
+    ] = False,
+    lexicon: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Put in this word's translation, as `data align --lexicon` wrote it."),
+    ] = None,
     weights: shared.Weights = "auto",
     device: shared.Device = "auto",
     threads: shared.Threads = None,
@@ -89,7 +105,14 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     from clearhead.base.errors import DecodingError, InputError
     from clearhead.base.log import logger
     from clearhead.formats.glossary import read_glossary
-    from clearhead.formats.lines import check_exists, count_lines, display_name, gives_itself_once, is_standard_stream
+    from clearhead.formats.lines import (
+        check_apart,
+        check_exists,
+        count_lines,
+        display_name,
+        gives_itself_once,
+        is_standard_stream,
+    )
 
     kind = document.kind_of(context, file, format)
     sides = document.sides(columns, fields)
@@ -112,14 +135,31 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     )
     if config.sampling is not None and (useless := shared.given(context, "glossary", "protect")):
         raise InputError(f"{useless} needs a search, and samples are drawn without one; leave one of the two out")
+    if lexicon is not None and not replace_unknown:
+        raise InputError("--lexicon is for unknown words: add --replace-unknown, or leave it out")
+    if replace_unknown and (n_best or 1) > 1:
+        raise InputError("--replace-unknown and --n-best: only the best translation is linked; leave one out")
+    asked = alignments is not None or replace_unknown
+    if asked and protect:
+        name = "--alignments" if alignments is not None else "--replace-unknown"
+        raise InputError(f"{name} goes by what the model wrote, and --protect changes it; leave one of the two out")
+    linking = alignment.linking(context, asked, alignment_layer, alignment_head, alignment_threshold, alignment_units)
+    if alignments is not None:
+        check_apart([file], [output, alignments], "--output or --alignments")
     check_exists(file)  # before the model is read
     total = None if kind != "lines" or gives_itself_once(file) else count_lines(file)
     terms = None if glossary is None else read_glossary(glossary)
     translator = shared.open_translator(bundle, ensemble, weights, device, threads, tag)
 
+    from clearhead.recipes.alignments import make_linker
     from clearhead.recipes.translate import header, translate_file
     from clearhead.recipes.translator import WINDOW
 
+    linker = None
+    if linking is not None:
+        translator, linker = make_linker(
+            translator, linking, alignments is not None, replace_unknown, lexicon, 1 if reproducible else batch_tokens
+        )
     logger.info("%s", header(translator, config, " + ".join([bundle, *(ensemble or [])])))
     if kind != "lines":
         pieces = document.opener(file, kind, translator.languages, sides, any_languages=any_languages)
@@ -137,6 +177,8 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
             json_lines=json_lines,
             glossary=terms,
             protect=protect,
+            linker=linker,
+            alignments=alignments,
             batch_tokens=batch_tokens,
             window=window or (1 if typing else WINDOW),
             progress=progress,

@@ -13,17 +13,18 @@ decompressed and compressed (`formats/archives.py`); a cut archive is an error, 
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from clearhead.base.errors import DataError
+from clearhead.base.errors import DataError, InputError
 from clearhead.base.files import atomic_stream
 from clearhead.formats.archives import DAMAGE, compressed, decompressed
 
 __all__ = [
     "BOM",
     "LONGEST_LINE",
+    "check_apart",
     "check_exists",
     "count_lines",
     "display_name",
@@ -148,6 +149,17 @@ def _writer(stream: BinaryIO, name: str, *, flush: bool) -> Callable[[str], None
             stream.flush()
 
     return write
+
+
+def check_apart(read: Sequence[str | Path], written: Sequence[str | Path], options: str) -> None:
+    """Raise InputError if a file would be written that is read, or one written twice; `options` name those written."""
+    files = [Path(path) for path in read if not is_standard_stream(path)]
+    taken = {path.resolve(): "is to be read and would be replaced" for path in files}
+    for path in written:
+        place = Path("-") if is_standard_stream(path) else Path(path).resolve()
+        if place in taken:
+            raise InputError(f"{path}: {taken[place]}; name another file with {options}")
+        taken[place] = "would be written twice"
 
 
 def check_exists(path: str | Path) -> None:

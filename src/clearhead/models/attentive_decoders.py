@@ -8,6 +8,7 @@ target; the second only where it feeds its answer back.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -25,11 +26,13 @@ from clearhead.models.recurrent import (
     parts_of,
 )
 from clearhead.models.recurrent_config import BahdanauConfig, LuongConfig
+from clearhead.nn.attentive_sweep import Source, swept_with_attention
 from clearhead.nn.cache import Kept
 from clearhead.nn.cells import CellState
 from clearhead.nn.cores import Core
 from clearhead.nn.dropout import Dropout
 from clearhead.nn.embedding import Projection
+from clearhead.nn.gru import GruBeforeCell
 from clearhead.nn.linear import Linear
 from clearhead.nn.maxout import MaxoutReadout
 from clearhead.nn.padding import Padded
@@ -100,9 +103,6 @@ class BahdanauDecoder(nn.Module):
     equation 4 of the main text writes g(y_{i−1}, s_i, c_i), with the present one.
     """
 
-    path = "loop"
-    """The road of teacher forcing: the query of a step is the state that the step before has made."""
-
     def __init__(self, config: BahdanauConfig, vocab_size: int, memory: MemoryShape) -> None:
         super().__init__()
         self.input = WordInput(vocab_size, config.embedding, config.dropout)
@@ -113,6 +113,14 @@ class BahdanauDecoder(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.output = Projection(vocab_size, config.output_width)
 
+    @property
+    def path(self) -> str:
+        """The road of teacher forcing: "swept" with the papers' GRU (`nn.attentive_sweep`), else "loop".
+
+        Every step asks with the state that the step before has made, so there is no kernel for it.
+        """
+        return "swept" if isinstance(self.cell, GruBeforeCell) else "loop"
+
     def start(self, memory: Memory) -> AttentiveState:
         """s₀ and U_a h_j, once a sentence."""
         return begin(memory, self.bridge, self.core, 0, next(self.parameters()).dtype)
@@ -120,22 +128,47 @@ class BahdanauDecoder(nn.Module):
     def advance(self, tokens: Padded, state: AttentiveState) -> tuple[Float[Tensor, "R T D"], AttentiveState]:
         """The maxout units (see `protocols.Decoder`)."""
         embedded = self.input(tokens.ids)
-        visibility = state.visibility(1)
-        states: list[CellState] = [state.own.layers[0]]
-        contexts = []
+        attend = self._swept if self._sweeps(tokens, state) else self._step_by_step
         with full_precision(embedded):
-            words = self.cell.drive(embedded)  # the words' share of every step at once: [R, T, G·H]
-            for step in range(embedded.shape[1]):
-                last = states[-1]
-                context = state.ask(self.core, last[0][:, None], visibility)[:, 0]
-                contexts.append(context)
-                drive = words[:, step] + self.cell.drive(context, at=embedded.shape[-1])
-                states.append(self.cell.recur(drive, last))
+            states, contexts = attend(embedded, state)
         queries = torch.stack([each[0] for each in states[:-1]], 1)  # s_{i−1}: [R, T, H]
-        hidden = self.readout(queries, embedded, torch.stack(contexts, 1))
+        hidden = self.readout(queries, embedded, contexts)
         final = tuple(after_each_row(part, tokens.lengths) for part in zip(*states, strict=True))
         own = RecurrentState(state.positions + tokens.lengths, (final,), state.own.fed)
         return self.dropout(hidden), AttentiveState(own, state.source, state.source_mask)
+
+    def _step_by_step(self, embedded: Tensor, state: AttentiveState) -> tuple[list[CellState], Tensor]:
+        """The state before the first step and after each, T + 1 in all, and the contexts [R, T, C]."""
+        visibility = state.visibility(1)
+        states: list[CellState] = [state.own.layers[0]]
+        contexts = []
+        words = self.cell.drive(embedded)  # the words' share of every step at once: [R, T, G·H]
+        for step in range(embedded.shape[1]):
+            last = states[-1]
+            context = state.ask(self.core, last[0][:, None], visibility)[:, 0]
+            contexts.append(context)
+            drive = words[:, step] + self.cell.drive(context, at=embedded.shape[-1])
+            states.append(self.cell.recur(drive, last))
+        return states, torch.stack(contexts, 1)
+
+    def _sweeps(self, tokens: Padded, state: AttentiveState) -> bool:
+        """Whether one pass does it: where gradients are recorded, and with one target a source.
+
+        Without gradients the loop is as fast. A core that somebody watches, or has exchanged, is asked step by step.
+        """
+        steps, rows = tokens.ids.shape[1], state.source_mask.shape[0]
+        whole = steps > 1 and rows == state.positions.shape[0] and torch.is_grad_enabled()
+        plain = type(self.core) is GlobalCore and type(self.core.score) is Additive
+        watched = any(part._forward_hooks or part._forward_pre_hooks for part in self.core.modules())
+        return whole and self.path == "swept" and plain and not watched
+
+    def _swept(self, embedded: Tensor, state: AttentiveState) -> tuple[list[CellState], Tensor]:
+        """As `_step_by_step`, to rounding."""
+        cell, score = cast("GruBeforeCell", self.cell), cast("Additive", self.core.score)
+        (start,) = state.own.layers[0]
+        source = Source(state.source.keys[:, 0], state.source.values[:, 0], state.visibility(1).mask[:, 0, 0])
+        states, contexts = swept_with_attention(cell, score, embedded, start, source)
+        return [(start,), *((each,) for each in states.unbind(0))], contexts.transpose(0, 1)
 
     def project(self, hidden: Tensor, vocabulary: Tensor | None = None) -> Tensor:
         """Logits of the next token: [..., D] → [..., V or W]."""

@@ -8,13 +8,28 @@ import torch
 from torch import nn
 
 from clearhead.models.attentive_decoders import BahdanauDecoder, LuongDecoder
-from clearhead.models.config import Embeddings, ModelConfig, TransformerConfig, TransformerStackConfig
+from clearhead.models.config import Embeddings, MixedConfig, ModelConfig, TransformerConfig, TransformerStackConfig
+from clearhead.models.convolutional import ConvolutionalEncoder, DilatedEncoder
+from clearhead.models.convolutional_config import (
+    ByteNetConfig,
+    ConvolutionalEncoderConfig,
+    ConvS2SConfig,
+    DilatedEncoderConfig,
+)
+from clearhead.models.convolutional_decoders import ByteNetDecoder, ConvS2SDecoder
 from clearhead.models.fixed_decoders import EncDecDecoder, Seq2SeqDecoder
 from clearhead.models.recurrent import MemoryShape, RecurrentEncoder
-from clearhead.models.recurrent_config import BahdanauConfig, EncDecConfig, LuongConfig, Seq2SeqConfig
+from clearhead.models.recurrent_config import (
+    BahdanauConfig,
+    EncDecConfig,
+    LuongConfig,
+    RecurrentEncoderConfig,
+    Seq2SeqConfig,
+)
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.models.transformer import TransformerDecoder, TransformerEncoder
 from clearhead.nn.cells import Cell
+from clearhead.nn.convolution import Convolution
 from clearhead.nn.embedding import Embedding, Projection
 from clearhead.nn.linear import Linear
 from clearhead.nn.positions import LearnedPositions
@@ -22,8 +37,16 @@ from clearhead.nn.positions import LearnedPositions
 __all__ = ["build", "count_parameters", "initialise"]
 
 
-Encoding = TransformerEncoder | RecurrentEncoder
-Decoding = TransformerDecoder | Seq2SeqDecoder | EncDecDecoder | BahdanauDecoder | LuongDecoder
+Encoding = TransformerEncoder | RecurrentEncoder | ConvolutionalEncoder | DilatedEncoder
+Decoding = (
+    TransformerDecoder
+    | Seq2SeqDecoder
+    | EncDecDecoder
+    | BahdanauDecoder
+    | LuongDecoder
+    | ConvS2SDecoder
+    | ByteNetDecoder
+)
 
 
 def build(config: ModelConfig, *, seed: int | None = None, device: torch.device | str = "cpu") -> Seq2Seq:
@@ -50,24 +73,37 @@ def halves(config: ModelConfig) -> tuple[Encoding, Decoding]:
     if isinstance(config, TransformerConfig):
         return TransformerEncoder(config), TransformerDecoder(config)
     source, target = config.source_vocab_size or config.vocab_size, config.vocab_size
-    encoder: Encoding
-    if isinstance(config.encoder, TransformerStackConfig):
-        encoder = TransformerEncoder(config.encoder.whole(source))
-        memory = MemoryShape(config.encoder.d_model, config.encoder.d_model)
-    else:
-        encoder = RecurrentEncoder(config.encoder, source)
-        memory = encoder.shape
+    encoder: RecurrentEncoder | ConvolutionalEncoder | DilatedEncoder
+    match config.encoder:
+        case TransformerStackConfig() as stack:
+            memory = MemoryShape(stack.d_model, stack.d_model)
+            return TransformerEncoder(stack.whole(source)), writer(config, target, memory)
+        case RecurrentEncoderConfig() as reading:
+            encoder = RecurrentEncoder(reading, source)
+        case ConvolutionalEncoderConfig() as reading:
+            encoder = ConvolutionalEncoder(reading, source)
+        case DilatedEncoderConfig() as reading:
+            encoder = DilatedEncoder(reading, source)
+    return encoder, writer(config, target, encoder.shape)
+
+
+def writer(config: MixedConfig, target: int, memory: MemoryShape) -> Decoding:
+    """The decoder for a memory of that shape and a vocabulary of `target` entries."""
     match config.decoder:
         case Seq2SeqConfig() as decoder:
-            return encoder, Seq2SeqDecoder(decoder, target, memory)
+            return Seq2SeqDecoder(decoder, target, memory)
         case EncDecConfig() as decoder:
-            return encoder, EncDecDecoder(decoder, target, memory)
+            return EncDecDecoder(decoder, target, memory)
         case BahdanauConfig() as decoder:
-            return encoder, BahdanauDecoder(decoder, target, memory)
+            return BahdanauDecoder(decoder, target, memory)
         case LuongConfig() as decoder:
-            return encoder, LuongDecoder(decoder, target, memory)
+            return LuongDecoder(decoder, target, memory)
+        case ConvS2SConfig() as decoder:
+            return ConvS2SDecoder(decoder, target, memory)
+        case ByteNetConfig() as decoder:
+            return ByteNetDecoder(decoder, target, memory)
         case TransformerStackConfig() as decoder:
-            return encoder, TransformerDecoder(decoder.whole(target), memory.keys)
+            return TransformerDecoder(decoder.whole(target), memory.keys)
 
 
 def tie(encoder: Encoding, decoder: Decoding, embeddings: Embeddings) -> None:
@@ -80,11 +116,11 @@ def tie(encoder: Encoding, decoder: Decoding, embeddings: Embeddings) -> None:
 
 @torch.no_grad()
 def initialise(model: nn.Module, generator: torch.Generator | None = None) -> None:
-    """Xavier-uniform maps (Glorot and Bengio 2010), zero biases, N(0, 1/D) embeddings; recurrent cells see to theirs.
+    """Xavier-uniform maps (Glorot and Bengio 2010), zero biases, N(0, 1/D) embeddings.
 
-    With tied rows of N(0, 1/D) a scaled embedding has unit variance and so have the first logits: the loss starts
-    near ln V. PyTorch's N(0, 1) would start it √D times too wide. Each projection is drawn by its own fan-in and
-    fan-out, not as one fused matrix, whose range would be smaller.
+    Cells and convolutions see to their own. With tied rows of N(0, 1/D) a scaled embedding has unit variance and so
+    have the first logits: the loss starts near ln V. PyTorch's N(0, 1) would start it √D times too wide. Each
+    projection is drawn by its own fan-in and fan-out, not as one fused matrix, whose range would be smaller.
     """
     seen: set[int] = set()
     for module in model.modules():
@@ -92,11 +128,12 @@ def initialise(model: nn.Module, generator: torch.Generator | None = None) -> No
             nn.init.xavier_uniform_(module.weight, generator=generator)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-        elif isinstance(module, Cell):
+        elif isinstance(module, Cell | Convolution):
             module.initialise(generator)
         elif isinstance(module, Embedding | Projection | LearnedPositions) and id(module.weight) not in seen:
             seen.add(id(module.weight))
-            nn.init.normal_(module.weight, std=1.0 / math.sqrt(module.weight.shape[1]), generator=generator)
+            spread = 1.0 if isinstance(module, Projection) else module.spread
+            nn.init.normal_(module.weight, std=spread / math.sqrt(module.weight.shape[1]), generator=generator)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -8,6 +8,12 @@ from pydantic import Field, model_validator
 
 from clearhead.config.strict import Config
 from clearhead.models.bounds import MOST_LAYERS, MOST_TOKENS, MOST_WIDE
+from clearhead.models.convolutional_config import (
+    ByteNetConfig,
+    ConvolutionalEncoderConfig,
+    ConvS2SConfig,
+    DilatedEncoderConfig,
+)
 from clearhead.models.recurrent_config import (
     BahdanauConfig,
     EncDecConfig,
@@ -81,7 +87,12 @@ class TransformerConfig(Config):
     @property
     def max_positions(self) -> int | None:
         """The longest text that it can read, in tokens with the specials; None where nothing limits it."""
-        return self.positions.max_positions if isinstance(self.positions, LearnedConfig) else None
+        return min(self.position_limits.values(), default=None)
+
+    @property
+    def position_limits(self) -> dict[str, int]:
+        """The keys that limit the length of a text, each with its limit."""
+        return _learnt("", self.positions)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -92,6 +103,10 @@ class TransformerConfig(Config):
             )
         _check_heads(self.attention, self.d_model)
         return self
+
+
+def _learnt(where: str, positions: SinusoidalConfig | LearnedConfig | NoPositionsConfig) -> dict[str, int]:
+    return {f"{where}positions.max_positions": positions.max_positions} if isinstance(positions, LearnedConfig) else {}
 
 
 def _check_heads(attention: AttentionConfig, d_model: int) -> None:
@@ -156,14 +171,24 @@ class TransformerStackConfig(Config):
         )
 
 
-EncoderConfig = Annotated[RecurrentEncoderConfig | TransformerStackConfig, Field(discriminator="kind")]
+EncoderConfig = Annotated[
+    RecurrentEncoderConfig | ConvolutionalEncoderConfig | DilatedEncoderConfig | TransformerStackConfig,
+    Field(discriminator="kind"),
+]
 DecoderConfig = Annotated[
-    LuongConfig | BahdanauConfig | Seq2SeqConfig | EncDecConfig | TransformerStackConfig, Field(discriminator="kind")
+    LuongConfig
+    | BahdanauConfig
+    | Seq2SeqConfig
+    | EncDecConfig
+    | ConvS2SConfig
+    | ByteNetConfig
+    | TransformerStackConfig,
+    Field(discriminator="kind"),
 ]
 
 
 class MixedConfig(Config):
-    """An encoder and a decoder chosen separately: the recurrent ancestors, and their mixtures with the Transformer."""
+    """An encoder and a decoder chosen separately: the ancestors, and their mixtures with the Transformer."""
 
     kind: Literal["mixed"] = "mixed"
     vocab_size: int = Field(ge=5, le=MOST_TOKENS)
@@ -183,9 +208,18 @@ class MixedConfig(Config):
     @property
     def max_positions(self) -> int | None:
         """The longest text that both parts can read, in tokens with the specials; None where nothing limits it."""
-        stacks = [part for part in (self.encoder, self.decoder) if isinstance(part, TransformerStackConfig)]
-        limits = [part.positions.max_positions for part in stacks if isinstance(part.positions, LearnedConfig)]
-        return min(limits, default=None)
+        return min(self.position_limits.values(), default=None)
+
+    @property
+    def position_limits(self) -> dict[str, int]:
+        """The keys that limit the length of a text, each with its limit."""
+        limits: dict[str, int] = {}
+        for name, part in (("encoder", self.encoder), ("decoder", self.decoder)):
+            if isinstance(part, ConvolutionalEncoderConfig | ConvS2SConfig):
+                limits[f"{name}.max_positions"] = part.max_positions
+            elif isinstance(part, TransformerStackConfig):
+                limits |= _learnt(f"{name}.", part.positions)
+        return limits
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -13,6 +13,7 @@ from clearhead.base.errors import ConfigError
 from clearhead.config.strict import structure
 from clearhead.config.toml import merge
 from clearhead.models.config import ModelConfig, TransformerConfig
+from clearhead.models.convolutional_presets import bytenet, bytenet_tiny, convs2s, convs2s_tiny
 from clearhead.models.recurrent_presets import (
     luong_local_p,
     luong_local_p_tiny,
@@ -117,9 +118,13 @@ PRESETS: dict[str, Callable[..., ModelConfig]] = {
     "seq2seq": seq2seq,
     "rnnsearch": rnnsearch,
     "luong-local-p": luong_local_p,
+    "convs2s": convs2s,
+    "bytenet": bytenet,
     "seq2seq-tiny": seq2seq_tiny,
     "rnnsearch-tiny": rnnsearch_tiny,
     "luong-local-p-tiny": luong_local_p_tiny,
+    "convs2s-tiny": convs2s_tiny,
+    "bytenet-tiny": bytenet_tiny,
 }
 
 

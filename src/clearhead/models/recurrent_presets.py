@@ -12,10 +12,21 @@ from clearhead.config.strict import structure
 from clearhead.config.toml import merge
 from clearhead.models.config import MixedConfig
 
-__all__ = ["luong_local_p", "luong_local_p_tiny", "rnnsearch", "rnnsearch_tiny", "seq2seq", "seq2seq_tiny"]
+__all__ = [
+    "luong_local_p",
+    "luong_local_p_tiny",
+    "mixed_preset",
+    "rnnsearch",
+    "rnnsearch_tiny",
+    "seq2seq",
+    "seq2seq_tiny",
+]
 
 
-def _preset(encoder: dict[str, Any], decoder: dict[str, Any], vocab_size: int, given: dict[str, Any]) -> MixedConfig:
+def mixed_preset(
+    encoder: dict[str, Any], decoder: dict[str, Any], vocab_size: int, given: dict[str, Any]
+) -> MixedConfig:
+    """The mixed model of these two parts, with what was `given` laid over their figures."""
     figures = {"kind": "mixed", "encoder": encoder, "decoder": decoder, "vocab_size": vocab_size}
     return structure(MixedConfig, merge(figures, given), under="model")
 
@@ -26,7 +37,7 @@ def seq2seq(vocab_size: int, **overrides: Any) -> MixedConfig:
     Vocabularies there: 160,000 and 80,000. No dropout is named.
     """
     figures = {"embedding": 1000, "cell": "lstm", "layers": 4, "width": 1000}
-    return _preset(
+    return mixed_preset(
         {"kind": "recurrent", "reverse": True, **figures}, {"kind": "seq2seq", **figures}, vocab_size, overrides
     )
 
@@ -34,7 +45,7 @@ def seq2seq(vocab_size: int, **overrides: Any) -> MixedConfig:
 def rnnsearch(vocab_size: int, **overrides: Any) -> MixedConfig:
     """n 1000, m 620, l 500, n′ 1000 (Bahdanau et al. 2015, §4.2, A.2.3): RNNsearch; 30,000 words a side there."""
     figures = {"embedding": 620, "cell": "gru-before", "width": 1000}
-    return _preset(
+    return mixed_preset(
         {"kind": "recurrent", "layers": 1, "bidirectional": True, **figures},
         {"kind": "bahdanau", "attention": 1000, "readout": 500, **figures},
         vocab_size,
@@ -49,7 +60,7 @@ def luong_local_p(vocab_size: int, **overrides: Any) -> MixedConfig:
     """
     figures = {"embedding": 1000, "cell": "lstm", "layers": 4, "width": 1000, "dropout": 0.2}
     attention = {"score": "general", "window": "local-p", "half_width": 10, "input_feeding": True}
-    return _preset(
+    return mixed_preset(
         {"kind": "recurrent", "reverse": True, **figures},
         {"kind": "luong", **attention, **figures},
         vocab_size,

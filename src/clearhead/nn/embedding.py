@@ -15,10 +15,14 @@ __all__ = ["Embedding", "Projection"]
 
 
 class Embedding(nn.Module):
-    """Rows of a table times √D (Vaswani et al. 2017, §3.4), so that N(0, 1/D) rows enter with unit variance."""
+    """Rows of a table times √D (Vaswani et al. 2017, §3.4), so that N(0, 1/D) rows enter with unit variance.
 
-    def __init__(self, vocab_size: int, d_model: int) -> None:
+    `spread` is the standard deviation with which they are to enter at first, if not 1.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, spread: float = 1.0) -> None:
         super().__init__()
+        self.spread = spread
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
 
     def forward(self, ids: Int[Tensor, "R T"]) -> Float[Tensor, "R T D"]:

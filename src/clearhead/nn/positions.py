@@ -67,11 +67,15 @@ class NoPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """One learnt vector a position (Gehring et al. 2017; Vaswani et al. 2017, Table 3, row E)."""
+    """One learnt vector a position (Gehring et al. 2017, §3.1; Vaswani et al. 2017, Table 3, row E).
 
-    def __init__(self, d_model: int, max_positions: int) -> None:
+    `spread` times 1/√D is the standard deviation that they are drawn with.
+    """
+
+    def __init__(self, d_model: int, max_positions: int, spread: float = 1.0) -> None:
         super().__init__()
         self.max_positions: int | None = max_positions
+        self.spread = spread
         self.weight = nn.Parameter(torch.empty(max_positions, d_model))
 
     def forward(self, positions: Int[Tensor, "R T"], like: Tensor) -> Float[Tensor, "R T D"]:
@@ -80,6 +84,6 @@ class LearnedPositions(nn.Module):
         if positions.numel() and int(positions.max()) >= limit:
             raise InputError(
                 f"position {int(positions.max())} asked of a model that learnt {limit} positions; "
-                "cut the text or train with more (model.positions.max_positions)"
+                "cut the text or train with more (max_positions)"
             )
         return F.embedding(positions, self.weight)

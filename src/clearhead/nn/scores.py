@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from clearhead.base.errors import ConfigError
 from clearhead.nn.linear import Linear, linear
 
-__all__ = ["Additive", "Concat", "Dot", "General", "Location", "Score", "ScoreKind", "make_score"]
+__all__ = ["Additive", "Concat", "Dot", "General", "Location", "Score", "ScoreKind", "make_score", "tanh_in_place"]
 
 ScoreKind = Literal["additive", "dot", "general", "concat", "location"]
 
@@ -48,9 +49,21 @@ class Score(nn.Module, ABC):
         """The score of each pair; `key` is what `remember` kept."""
 
 
+def tanh_in_place(x: Tensor) -> Tensor:
+    """tanh of every number, where it stands; autograd does not see it.
+
+    In float32 on a CPU as 2σ(2x) − 1, which PyTorch works out four times as fast as its tanh (Zen 4), to 2·10⁻⁷ where
+    that is right to 3·10⁻⁸. With an energy for every pair of words, tanh is otherwise the largest part of a step.
+    """
+    if x.dtype is not torch.float32 or x.device.type != "cpu":
+        return x.tanh_()
+    return x.mul_(2).sigmoid_().mul_(2).sub_(1)
+
+
 def _energy(query: Tensor, key: Tensor, reading: Linear) -> Tensor:
     """vᵀ·tanh(query + key) for every pair: [R, H, T, n] and [R, H, S, n] → [R, H, T, S]."""
-    joint = (query[:, :, :, None] + key[:, :, None]).tanh()  # [R, H, T, S, n]
+    joint = query[:, :, :, None] + key[:, :, None]  # [R, H, T, S, n]
+    joint = joint.tanh() if torch.is_grad_enabled() else tanh_in_place(joint)
     scores: Tensor = reading(joint).squeeze(-1)
     return scores
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.base.errors import DataError, InputError
+from clearhead.base.errors import DataError
 from clearhead.base.log import logger
 from clearhead.bundle.resolve import resolve
 from clearhead.data.aligner import Aligner, Generated, ModelOne, Table, best_translations
@@ -18,12 +18,12 @@ from clearhead.data.bitext import Bitext
 from clearhead.data.hmm_aligner import HiddenMarkov
 from clearhead.data.symmetrise import Symmetrisation, symmetriser
 from clearhead.formats.corpus import Corpus
-from clearhead.formats.lines import display_name, is_standard_stream, write_lines
-from clearhead.formats.pharaoh import GoldLinks, pharaoh_line, read_gold_links
-from clearhead.metrics.alignment_error import AlignmentError
+from clearhead.formats.lines import check_apart, display_name, write_lines
+from clearhead.formats.pharaoh import GoldLinks, pharaoh_line, read_gold_links, read_links
+from clearhead.metrics.alignment_error import AlignmentError, alignment_error
 from clearhead.text.tokenizer import Tokenizers
 
-__all__ = ["AlignReport", "Model", "align_corpus", "passes", "read_bitext"]
+__all__ = ["AlignReport", "Model", "align_corpus", "judge_links", "passes", "read_bitext", "scores_of"]
 
 Model = Literal["ibm1", "hmm"]
 
@@ -52,11 +52,7 @@ class AlignReport:
         """Everything, as what JSON can hold."""
         table = asdict(self)
         if self.scores is not None:
-            table["scores"] |= {
-                "precision": self.scores.precision,
-                "recall": self.scores.recall,
-                "aer": self.scores.error_rate,
-            }
+            table["scores"] = scores_of(self.scores)
         return table
 
     def __str__(self) -> str:
@@ -68,6 +64,19 @@ class AlignReport:
         if self.scores is not None:
             lines.append(f"  {self.scores}, over the first {self.scores.pairs:,} pairs")
         return "\n".join(lines)
+
+
+def scores_of(scores: AlignmentError) -> dict[str, Any]:
+    """Counts and scores, as what JSON can hold."""
+    return asdict(scores) | {"precision": scores.precision, "recall": scores.recall, "aer": scores.error_rate}
+
+
+def judge_links(links: str | Path, gold: str | Path) -> AlignmentError:
+    """The scores of a file of links against a file of gold links, line by line.
+
+    Raises DataError for what is no link, and where one of the two files has more lines.
+    """
+    return alignment_error(read_links(links), read_gold_links(gold), name=display_name(gold))
 
 
 def read_bitext(corpus: Corpus, *, tokenizer: str | Path | None = None, longest: int = 200) -> Bitext:
@@ -115,7 +124,11 @@ def align_corpus(  # noqa: PLR0913 (what the command takes)
     are the files that must not be written over. Files appear whole or not at all. Raises InputError and DataError.
     """
     join = symmetriser(symmetrise)
-    _check_apart([*read, *([] if gold is None else [gold])], [output, *([] if lexicon is None else [lexicon])])
+    check_apart(
+        [*read, *([] if gold is None else [gold])],
+        [output, *([] if lexicon is None else [lexicon])],
+        "--output or --lexicon",
+    )
     judged = [] if gold is None else _gold_links(gold, bitext)
     scores = None if gold is None else AlignmentError()
     report = AlignReport(len(bitext.lengths), bitext.blank, bitext.long, scores=scores)
@@ -210,14 +223,3 @@ def _gold_links(path: str | Path, bitext: Bitext) -> list[GoldLinks]:
                 )
         gold.append(links)
     return gold
-
-
-def _check_apart(read: Sequence[str | Path], written: Sequence[str | Path]) -> None:
-    """Raise InputError if a file would be written that is read, or one would be written twice."""
-    files = [Path(path) for path in read if not is_standard_stream(path)]
-    taken = {path.resolve(): "is to be read and would be replaced" for path in files}
-    for path in written:
-        place = Path("-") if is_standard_stream(path) else Path(path).resolve()
-        if place in taken:
-            raise InputError(f"{path}: {taken[place]}; name another file with --output or --lexicon")
-        taken[place] = "would be written twice"

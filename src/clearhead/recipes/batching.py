@@ -1,4 +1,4 @@
-"""Grouping of many texts into batches, and what happens when one of them makes its batch fail."""
+"""Grouping of many texts into pairs and batches, and what happens when one of them makes its batch fail."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from clearhead.base.errors import InputError
 from clearhead.base.log import logger
 
-__all__ = ["attempt", "batches", "windows"]
+__all__ = ["attempt", "batches", "paired", "windows"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,3 +49,13 @@ def attempt(batch: Sequence[T], call: Callable[[Sequence[T]], Sequence[R]], name
         logger.warning("%s failed: %s: %s", name(batch[0]), type(error).__name__, error)
         logger.debug("the failure in full", exc_info=True)
         return [None]
+
+
+def paired(texts: Iterable[str], others: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each text with its other; InputError when they are not equally many."""
+    try:
+        yield from zip(texts, others, strict=True)
+    except ValueError as error:
+        if not str(error).startswith("zip()"):
+            raise
+        raise InputError("there must be as many on one side as on the other, one a text") from None

@@ -24,6 +24,7 @@ class Piece:
         prefix: the tokens that the translation begins with.
         key: what its random numbers depend on.
         phrases: tokens that the translation must hold.
+        text: what the tokens spell.
     """
 
     line: int
@@ -31,6 +32,7 @@ class Piece:
     prefix: list[int]
     key: int
     phrases: tuple[tuple[int, ...], ...] = ()
+    text: str = ""
 
     @property
     def length(self) -> int:
@@ -74,11 +76,11 @@ def make_plan(  # noqa: PLR0913 (every choice by name)
     if not parts:
         return Plan((), ("blank",))
     if len(parts) == 1:
-        return Plan((Piece(line, parts[0][1], forced, number, needed[0]),))
+        return Plan((Piece(line, parts[0][1], forced, number, needed[0], parts[0][0]),))
     return Plan(
         tuple(
-            Piece(line, ids, [] if part else forced, mix(number, part), need)
-            for part, ((_, ids), need) in enumerate(zip(parts, needed, strict=True))
+            Piece(line, ids, [] if part else forced, mix(number, part), need, own)
+            for part, ((own, ids), need) in enumerate(zip(parts, needed, strict=True))
         ),
         ("split",),
     )

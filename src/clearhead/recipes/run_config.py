@@ -16,7 +16,7 @@ from clearhead.config.toml import apply_settings, load_toml, merge
 from clearhead.data.config import FORMS, DataConfig
 from clearhead.decoding.config import DecodingConfig
 from clearhead.models import presets
-from clearhead.models.config import ModelConfig, TransformerConfig
+from clearhead.models.config import ModelConfig
 from clearhead.text.tokenizer import TokenizerConfig, Tokenizers
 from clearhead.training.config import EXTENDABLE, TrainingConfig
 
@@ -39,7 +39,11 @@ FILES = {f"data.{part}.{key}" for part in ("train", "dev") for form in FORMS for
 RESUMABLE = EXTENDABLE | FILES | {"out", "data.cache", "training.threads", "training.device"}
 """May differ when a run goes on. The text itself is compared by content, so its files may move; so may `init`."""
 
-ADDED: dict[str, Any] = {"data.train.weight": 1.0, "decoding.reproducible": False}
+ADDED: dict[str, Any] = {
+    "data.train.weight": 1.0,
+    "decoding.reproducible": False,
+    "training.initialisation.kind": "default",
+}
 """Keys that runs of an earlier version do not have, each with what it was in effect."""
 
 
@@ -116,13 +120,20 @@ def compose(
                 raise ConfigError(
                     f"{where}: training.{key} needs a development set (data.dev; --dev-source and --dev-target)"
                 )
+    _refuse_what_cannot_be(config)
+    resolved_training = config.training.resolved()
+    return config.model_copy(update={"training": resolved_training, "tokenizer": _with_tags(config, where)})
+
+
+def _refuse_what_cannot_be(config: RunConfig) -> None:
+    """Raises `ConfigError` for a new model that cannot be built, and for a choice that the weights of `init` settle."""
     if config.init is None:
         size, joint = config.tokenizer.vocab_size, config.tokenizer.joint
         _refuse_short_positions(config.data, resolve_model(config.model, size, size, joint))
+    elif config.training.initialisation.kind != "default":
+        raise ConfigError("training.initialisation: the weights come from init (--init); leave the table out")
     elif "preset" in config.model:
         raise ConfigError("model.preset: a fine-tuned model keeps the size of init; leave the preset out (--init)")
-    resolved_training = config.training.resolved()
-    return config.model_copy(update={"training": resolved_training, "tokenizer": _with_tags(config, where)})
 
 
 def _with_tags(config: RunConfig, where: str) -> TokenizerConfig:
@@ -206,14 +217,13 @@ def resolved(config: RunConfig, model: ModelConfig, tokenizers: Tokenizers) -> R
 
 def _refuse_short_positions(data: DataConfig, model: ModelConfig) -> None:
     needed = data.max_length + 1  # EOS, or BOS on the side that the decoder reads
-    have = model.max_positions
-    whole = isinstance(model, TransformerConfig)
-    key = "model.positions.max_positions" if whole else "the least positions.max_positions of encoder and decoder"
-    if have is not None and have < needed:
+    short = {f"model.{key}": have for key, have in model.position_limits.items() if have < needed}
+    if short:
+        have = min(short.values())
         raise ConfigError(
             f"data.max_length = {data.max_length} needs {needed} positions (EOS is one), but "
-            f"{key} = {have}; set max_positions to at least {needed}"
-            + (f", or max_length to at most {have - 1}" if have > 1 else "")
+            f"{' and '.join(f'{key} = {each}' for key, each in short.items())}; "
+            f"set max_positions to at least {needed}" + (f", or max_length to at most {have - 1}" if have > 1 else "")
         )
 
 

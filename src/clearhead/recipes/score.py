@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from clearhead.base.errors import DecodingError
 from clearhead.decoding.config import DecodingConfig
 from clearhead.formats.lines import write_lines
 from clearhead.formats.pairs import read_pairs
+from clearhead.formats.pharaoh import pharaoh_line
+from clearhead.recipes.alignments import Linker
 from clearhead.recipes.translation import Scored
 from clearhead.recipes.translator import Progress, Translator
 
@@ -46,7 +49,7 @@ class ScoreTotals:
         return f"{self.lines:,} lines, {self.tokens:,} tokens, perplexity {self.perplexity:.4f}{failed}"
 
 
-def score_files(
+def score_files(  # noqa: PLR0913 (every choice by name)
     translator: Translator,
     config: DecodingConfig,
     source: str | Path,
@@ -54,13 +57,15 @@ def score_files(
     output: str | Path,
     *,
     json_lines: bool = False,
+    linker: Linker | None = None,
+    alignments: str | Path | None = None,
     batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> ScoreTotals:
     """Write one line a pair: log-probability and perplexity with a tab between them, or an object (`as_json`).
 
-    A pair that fails is written as `nan	nan`. Memory does not grow with the files. Raises DataError with both counts
-    when they differ in length.
+    A pair that fails is written as `nan	nan`. `alignments` gets the links of `linker`, a line a pair in Pharaoh
+    format. Memory does not grow with the files. Raises DataError with both counts when they differ in length.
     """
     totals = ScoreTotals()
     read = 0
@@ -71,9 +76,14 @@ def score_files(
             read += 1
             yield pair
 
-    with write_lines(output) as write:
-        for scored in translator.score_stream(counted(), config, batch_tokens=batch_tokens, progress=progress):
+    with ExitStack() as stack:
+        write = stack.enter_context(write_lines(output))
+        write_links = None if alignments is None else stack.enter_context(write_lines(alignments))
+        found = translator.score_stream(counted(), config, linker=linker, batch_tokens=batch_tokens, progress=progress)
+        for scored in found:
             write(as_json(scored) if json_lines else f"{scored.log_prob:.6f}\t{scored.perplexity:.4f}")
+            if write_links is not None:
+                write_links(pharaoh_line(scored.links or ()))
             totals.add(scored)
         if totals.lines != read:
             raise DecodingError(f"{read} pairs in but {totals.lines} scores out; this is a fault of clearhead")

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+import torch
 from torch import nn
 
 from clearhead.base.errors import ConfigError
@@ -17,8 +18,9 @@ from clearhead.base.log import FileLog, logger
 from clearhead.base.seeds import mix
 from clearhead.bundle.bundle import Bundle, load_tensors
 from clearhead.bundle.resolve import CHECKPOINTS, steps
-from clearhead.config.strict import unstructure
+from clearhead.config.strict import Config, unstructure
 from clearhead.models.build import build, count_parameters
+from clearhead.models.initialisation import initialise_as
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.linear import linear_path
 from clearhead.objectives import CrossEntropy
@@ -169,22 +171,29 @@ class _Session:
 
     def _trainer(self) -> Trainer:
         config, training = self.config, self.config.training
-        model = build(self.parts.model_config, seed=mix(config.seed, 1))
+        seed = mix(config.seed, 1)
+        model = build(self.parts.model_config, seed=seed)
+        initialise_as(model, training.initialisation, torch.Generator().manual_seed(seed))
         if self.parts.origin is not None:
             load_tensors(model, self.parts.origin)
         model.to(self.compute.device)
         seed_everything(mix(config.seed, 2))
-        d_model = self.parts.model_config.d_model
         return Trainer(
             model=model,
             objective=CrossEntropy(training.label_smoothing),
             stream=TrainingStream(self.mixture, config.data, stream_seed(config.seed), self.compute.device),
             optimizer=build_optimizer(model, training.optimizer),
-            schedule=lambda update: rate(training.schedule, update, d_model=d_model, updates=training.updates),
+            schedule=self._rate,
             config=training,
             compute=self.compute,
             handlers=self._handlers(),
         )
+
+    def _rate(self, update: int) -> float:
+        """The rate of the update that is about to be made, from what a checkpoint knows: its number, and the cursor."""
+        training, width = self.config.training, self.parts.model_config.d_model
+        epochs = self.trainer.progress.cursor.pairs / len(self.mixture)  # every epoch shows as many pairs
+        return rate(training.schedule, update, d_model=width, updates=training.updates, epochs=epochs)
 
     def _handlers(self) -> list[Handler]:
         training = self.config.training
@@ -273,13 +282,20 @@ class _Session:
             "batches": f"at most {self.config.data.batch_tokens:,} tokens a side × {training.accumulate}",
             "objective": f"cross-entropy, smoothing {training.label_smoothing:g} (1−ε on the label, ε/(V−1) elsewhere)",
             "schedule": describe(training.schedule, d_model=d_model, updates=training.updates),
-            "optimizer": ", ".join(f"{key} {value}" for key, value in unstructure(training.optimizer).items()),
+            "optimizer": _listed(training.optimizer),
+            "clipping": f"gradient norm at most {training.clip_norm:g}" if training.clip_norm else "",
+            "weights": self._first_weights(),
             "until": " or ".join(limits),
             "curve": "" if find_spec("matplotlib") else "not drawn: pip install 'clearhead[plots]'",
         }
         for key, value in lines.items():
             if value:
                 logger.info("%-9s  %s", key, value)
+
+    def _first_weights(self) -> str:
+        """How the weights were drawn, where that is not each module's own way."""
+        how = self.config.training.initialisation
+        return "" if how.kind == "default" else _listed(how)
 
     def _roads(self) -> str:
         """How recurrent parts read a whole sequence while training; empty for a Transformer."""
@@ -306,3 +322,8 @@ class _Session:
     def _result(self, outcome: Outcome, already_finished: bool = False) -> TrainResult:
         update, best = self.trainer.progress.update, self.best
         return TrainResult(self.run, outcome, update, best.metric, best.value, already_finished)
+
+
+def _listed(table: Config) -> str:
+    """A small table in a line: its keys with their values."""
+    return ", ".join(f"{key} {value}" for key, value in unstructure(table).items())

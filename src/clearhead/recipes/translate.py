@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from clearhead.base.errors import BundleError, DecodingError
+from clearhead.base.errors import BundleError, DecodingError, InputError
 from clearhead.base.log import logger
 from clearhead.bundle.bundle import Bundle, Weights, load_bundle
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.penalties import formula
 from clearhead.formats.lines import display_name, read_lines, write_lines
 from clearhead.formats.pairs import read_pairs
+from clearhead.formats.pharaoh import pharaoh_line
 from clearhead.models.build import count_parameters
 from clearhead.models.ensemble import ensemble
+from clearhead.recipes.alignments import Linker
 from clearhead.recipes.phrases import Phrases
 from clearhead.recipes.protection import Protector
 from clearhead.recipes.translation import Translation
@@ -112,6 +114,8 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
     json_lines: bool = False,
     glossary: Glossary | None = None,
     protect: bool = False,
+    linker: Linker | None = None,
+    alignments: str | Path | None = None,
     batch_tokens: int | None = None,
     window: int = WINDOW,
     progress: Progress | None = None,
@@ -120,10 +124,13 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
 
     Memory does not grow with the file. With `json_lines` each line is an object (`as_json`). `prefixes` names a file
     that says how each translation begins, `glossary` holds terms that are forced, and with `protect` placeholders are
-    kept (`recipes/protection.py`); neither of the two goes together with sampling (InputError). A named output appears
-    whole at the end or not at all. Raises DataError for text that breaks the line contract, and DecodingError should
-    the number of lines out not be that in.
+    kept (`recipes/protection.py`); neither of the two goes together with sampling (InputError). `linker` says how
+    unknown words are replaced and links made, which does not go together with `protect` (InputError); `alignments` gets
+    the links, a line a text in Pharaoh format. A named output appears whole at the end or not at all. Raises DataError
+    for text that breaks the line contract, and DecodingError should the number of lines out not be that in.
     """
+    if protect and linker is not None:
+        raise InputError("alignments and unknown words go by what the model wrote, and --protect changes it; leave one")
     read = 0
 
     def counted() -> Iterator[tuple[str, str]]:
@@ -135,9 +142,27 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
 
     written = 0
     flagged: dict[str, list[int]] = {}
-    with write_lines(output) as write:
-        for translation in _stream(translator, counted(), config, glossary, protect, batch_tokens, window, progress):
+    with ExitStack() as stack:
+        write = stack.enter_context(write_lines(output))
+        write_links = None if alignments is None else stack.enter_context(write_lines(alignments))
+        if protect:
+            stream = Protector(translator, config, glossary, batch_tokens).stream(
+                counted(), window=window, progress=progress
+            )
+        else:
+            stream = translator.stream_forced(
+                counted(),
+                config,
+                phrases=None if glossary is None else Phrases(glossary),
+                linker=linker,
+                batch_tokens=batch_tokens,
+                window=window,
+                progress=progress,
+            )
+        for translation in stream:
             write(as_json(translation) if json_lines else translation.text)
+            if write_links is not None:
+                write_links(pharaoh_line(translation.links or ()))
             written += 1
             for flag in translation.flags:
                 flagged.setdefault(flag, []).append(written)
@@ -148,27 +173,17 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
     return Outcome(written, flagged)
 
 
-def _stream(  # noqa: PLR0913, PLR0917 (those of translate_file)
-    translator: Translator,
-    texts: Iterator[tuple[str, str]],
-    config: DecodingConfig,
-    glossary: Glossary | None,
-    protect: bool,
-    batch_tokens: int | None,
-    window: int,
-    progress: Progress | None,
-) -> Iterator[Translation]:
-    if protect:
-        return Protector(translator, config, glossary, batch_tokens).stream(texts, window=window, progress=progress)
-    phrases = None if glossary is None else Phrases(glossary)
-    return translator.stream_forced(
-        texts, config, phrases=phrases, batch_tokens=batch_tokens, window=window, progress=progress
-    )
-
-
 def as_json(translation: Translation) -> str:
-    """One object on one line: text, score, log_prob, tokens, flags, and alternatives if there are any."""
-    table = dataclasses.asdict(translation)
-    if not translation.alternatives:
-        del table["alternatives"]
+    """One object on one line: text, score, log_prob, tokens, flags, and alternatives and links if there are any."""
+    table = _table(translation)
+    if translation.alternatives:
+        table["alternatives"] = [_table(each) for each in translation.alternatives]
     return json.dumps(table, ensure_ascii=False, allow_nan=False)
+
+
+def _table(translation: Translation) -> dict[str, object]:
+    fields = ("text", "score", "tokens", "flags", "log_prob")
+    table: dict[str, object] = {name: getattr(translation, name) for name in fields}
+    if translation.links is not None:
+        table["links"] = sorted(translation.links)
+    return table

@@ -24,9 +24,12 @@ class Translation:
             "glossary": a term of the glossary is missing in it;
            "placeholders_repaired": the model had broken placeholders or tags of the text, and all are there now;
            "placeholders": it did, and they are not all there, or not where they may stand;
-           "failed": it could not be translated, see the log; the text is empty.
+           "failed": it could not be translated, see the log; the text is empty;
+           "unknown_replaced": words that the model did not know were replaced by way of its attention;
+           "unaligned": links were asked for and could not be made, see the log.
         log_prob: natural log of P(translation | text) under the model.
         alternatives: the other translations of an n-best list, best first.
+        links: (source word, target word) of each link, from 0, if links were asked for.
     """
 
     text: str
@@ -35,6 +38,7 @@ class Translation:
     flags: tuple[str, ...] = ()
     log_prob: float = 0.0
     alternatives: tuple[Translation, ...] = ()
+    links: frozenset[tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Scored:
         tokens: the pieces of the target, without EOS.
         token_log_probs: the log-probability of each token, that of EOS last; their sum is `log_prob`.
         flags: ("failed",) if the pair could not be scored, see the log; the figures are then not numbers.
+        links: (source word, target word) of each link, from 0, if links were asked for and could be made.
     """
 
     score: float
@@ -54,6 +59,7 @@ class Scored:
     tokens: tuple[str, ...] = ()
     token_log_probs: tuple[float, ...] = ()
     flags: tuple[str, ...] = ()
+    links: frozenset[tuple[int, int]] | None = None
 
     @property
     def perplexity(self) -> float:

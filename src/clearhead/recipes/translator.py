@@ -6,18 +6,20 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
+from typing import TYPE_CHECKING
 
 from clearhead.base.errors import ClearheadError, InputError
 from clearhead.base.log import logger
-from clearhead.config.strict import structure, unstructure
 from clearhead.decoding.config import DecodingConfig, Penalty, Sampling
 from clearhead.decoding.constrained import constrained_search
 from clearhead.decoding.fixed import ROWS
 from clearhead.decoding.penalties import score as penalised
 from clearhead.decoding.search import Hypothesis, force, search
+from clearhead.decoding.unknown import with_unknown, written
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.padding import Padded
-from clearhead.recipes.batching import attempt, batches, windows
+from clearhead.recipes.batching import attempt, batches, paired, windows
+from clearhead.recipes.decoding_options import decoding_config
 from clearhead.recipes.phrases import FORCED_BEAM, Phrases
 from clearhead.recipes.plans import Piece, Plan, make_plan
 from clearhead.recipes.translation import Scored, Translation
@@ -25,6 +27,9 @@ from clearhead.text.glossary import UNSPACED_SCRIPTS, Glossary
 from clearhead.text.languages import language
 from clearhead.text.symbols import EOS
 from clearhead.text.tokenizer import Tokenizers
+
+if TYPE_CHECKING:
+    from clearhead.recipes.alignments import Linker
 
 __all__ = ["Progress", "Translator", "decoding_config"]
 
@@ -35,18 +40,6 @@ WINDOW = 2000
 """Texts read ahead to make batches of equal lengths: memory stays bounded however long the file."""
 MAX_SOURCE_LENGTH = 512
 """Tokens of one piece: longer than the sentences that models are trained on, short enough for attention's square."""
-
-
-def decoding_config(config: DecodingConfig | None = None, **options: object) -> DecodingConfig:
-    """`config` (the default one if none) with these options in place of its own; None changes nothing.
-
-    Raises ConfigError naming the wrong one.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    changed: DecodingConfig = structure(
-        DecodingConfig, {**unstructure(config or DecodingConfig()), **given}, where="decoding options"
-    )
-    return changed
 
 
 @dataclass(frozen=True)
@@ -73,12 +66,13 @@ class Translator:
         *,
         max_source_length: int = MAX_SOURCE_LENGTH,
         tag: str | None = None,
+        unknown: bool = False,
     ) -> None:
         """Puts `model` into evaluation mode.
 
         `max_source_length` is in tokens without EOS; longer text is translated in pieces. A model that learnt its
         positions may allow less. `tag` is put before every source, as that of a corpus was in training; InputError if
-        the model does not know it.
+        the model does not know it. With `unknown` a search may write UNK, which otherwise it never does.
         """
         if max_source_length < 1:
             raise InputError(f"max_source_length: must be at least 1, got {max_source_length}")
@@ -87,10 +81,12 @@ class Translator:
         self.languages = languages
         self.device = next(model.parameters()).device
         self.tag = tag
-        self._lead = [] if tag is None else [tokenizers.source.symbol(tag)]
+        self.lead = [] if tag is None else [tokenizers.source.symbol(tag)]
+        self._unknown = tokenizers.target.vocab_size if unknown else None
+        self._writer = self.model if self._unknown is None else with_unknown(self.model, self._unknown)
         limit = model.max_positions
         most = max_source_length if limit is None else min(max_source_length, limit - 1)
-        self.max_source_length = max(1, most - len(self._lead))
+        self.max_source_length = max(1, most - len(self.lead))
         self._max_target_length = None if limit is None else limit - 1  # BOS takes a position, too
 
     def translate(  # noqa: PLR0913 (every choice by name)
@@ -138,7 +134,7 @@ class Translator:
             reproducible=reproducible,
         )
         phrases = None if glossary is None else Phrases(glossary)
-        both = zip(texts, repeat(""), strict=False) if prefixes is None else _paired(texts, prefixes)
+        both = zip(texts, repeat(""), strict=False) if prefixes is None else paired(texts, prefixes)
         return list(self.stream_forced(both, chosen, phrases=phrases, batch_tokens=batch_tokens, progress=progress))
 
     def stream(
@@ -157,7 +153,7 @@ class Translator:
         with `config.reproducible` batches are of a size of their own. Raises InputError when prefixes and texts are
         not equally many.
         """
-        both = zip(texts, repeat(""), strict=False) if prefixes is None else _paired(texts, prefixes)
+        both = zip(texts, repeat(""), strict=False) if prefixes is None else paired(texts, prefixes)
         return self.stream_forced(both, config, batch_tokens=batch_tokens, window=window, progress=progress)
 
     def stream_forced(
@@ -166,13 +162,15 @@ class Translator:
         config: DecodingConfig,
         *,
         phrases: Phrases | None = None,
+        linker: Linker | None = None,
         batch_tokens: int | None = None,
         window: int = WINDOW,
         progress: Progress | None = None,
     ) -> Iterator[Translation]:
         """`stream` for pairs of a text and how its translation begins ("" where nothing is forced).
 
-        `phrases` says what the translations hold; they cannot be forced while sampling (InputError).
+        `phrases` says what the translations hold; they cannot be forced while sampling (InputError). `linker` adds
+        their alignments, and replaces unknown words.
         """
         self._check(config, batch_tokens)
         if phrases is not None and config.sampling is not None:
@@ -182,18 +180,30 @@ class Translator:
         for part in windows(texts, window):
             plans = [self._plan(*both, index, done + index, phrases) for index, both in enumerate(part)]
             found = self._search(plans, config, batch_tokens, done, progress)
-            for index, plan in enumerate(plans):
-                translation = self._assemble(plan, found[index], config)
+            translations = [self._assemble(plan, found[index], config) for index, plan in enumerate(plans)]
+            if linker is not None:
+                translations = linker.link([text for text, _ in part], plans, found, translations)
+            for index, translation in enumerate(translations):
                 if phrases is not None and not {"blank", "failed"} & set(translation.flags):
                     missing = phrases.flags(part[index][0], translation.text)
-                    translation = replace(translation, flags=translation.flags + missing)
-                yield translation
+                    yield replace(translation, flags=translation.flags + missing)
+                else:
+                    yield translation
             done += len(part)
 
     def tagged(self, tag: str | None) -> Translator:
         """This translator with another tag before every source (None: without); InputError if it is not known."""
-        longest = self.max_source_length + len(self._lead)
-        return Translator(self.model, self.tokenizers, self.languages, max_source_length=longest, tag=tag)
+        return self._like(tag, self._unknown is not None)
+
+    def writing_unknown(self) -> Translator:
+        """This translator, whose searches may write UNK: for words that a `Linker` replaces."""
+        return self._like(self.tag, True)
+
+    def _like(self, tag: str | None, unknown: bool) -> Translator:
+        longest = self.max_source_length + len(self.lead)
+        return Translator(
+            self.model, self.tokenizers, self.languages, max_source_length=longest, tag=tag, unknown=unknown
+        )
 
     def score(
         self,
@@ -210,7 +220,7 @@ class Translator:
         `alpha` and `penalty` (0.6 and "gnmt" if None) make the score out of the log-probability; `reproducible` is as
         in `translate`. Raises InputError when sources and targets are not equally many.
         """
-        pairs = _paired(sources, targets)
+        pairs = paired(sources, targets)
         config = decoding_config(alpha=alpha, penalty=penalty, reproducible=reproducible)
         return list(self.score_stream(pairs, config, batch_tokens=batch_tokens))
 
@@ -219,17 +229,19 @@ class Translator:
         pairs: Iterable[tuple[str, str]],
         config: DecodingConfig,
         *,
+        linker: Linker | None = None,
         batch_tokens: int | None = None,
         window: int = WINDOW,
         progress: Progress | None = None,
     ) -> Iterator[Scored]:
-        """`score` for an endless supply of (source, target), in order."""
+        """`score` for an endless supply of (source, target), in order; `linker` adds their alignments."""
         self._check(config, batch_tokens)
         done = 0
         for part in windows(pairs, window):
             found = self._score(part, config, batch_tokens, done, progress)
+            links = [None] * len(part) if linker is None else linker.pairs(part)
             for index in range(len(part)):
-                yield self._scored(found.get(index))
+                yield replace(self._scored(found.get(index)), links=links[index])
             done += len(part)
 
     # ---------------------------------------------------------------------------------------------------- inside
@@ -336,16 +348,19 @@ class Translator:
         return found
 
     def _translate(self, pieces: Sequence[Piece], config: DecodingConfig) -> list[list[Hypothesis]]:
-        source = Padded.from_lists([[*self._lead, *piece.ids, EOS] for piece in pieces], self.device)
+        source = Padded.from_lists([[*self.lead, *piece.ids, EOS] for piece in pieces], self.device)
         prefixes, keys = [piece.prefix for piece in pieces], [piece.key for piece in pieces]
         if not any(piece.phrases for piece in pieces):
-            return search(self.model, source, config, prefixes=prefixes, keys=keys)
+            return self._named(search(self._writer, source, config, prefixes=prefixes, keys=keys))
         config = config.model_copy(update={"beam": max(config.beam, FORCED_BEAM)})
         phrases = [piece.phrases for piece in pieces]
-        return constrained_search(self.model, source, config, phrases, prefixes=prefixes, keys=keys)
+        return self._named(constrained_search(self._writer, source, config, phrases, prefixes=prefixes, keys=keys))
+
+    def _named(self, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+        return found if self._unknown is None else [written(each, self._unknown) for each in found]
 
     def _force(self, pairs: Sequence[_Pair], config: DecodingConfig) -> list[Hypothesis]:
-        source = Padded.from_lists([[*self._lead, *pair.source, EOS] for pair in pairs], self.device)
+        source = Padded.from_lists([[*self.lead, *pair.source, EOS] for pair in pairs], self.device)
         return force(self.model, source, [pair.target for pair in pairs], config)
 
     def _assemble(self, plan: Plan, found: list[list[Hypothesis]], config: DecodingConfig) -> Translation:
@@ -376,12 +391,3 @@ class Translator:
             return Scored(math.nan, math.nan, flags=("failed",))
         pieces = tuple(self.tokenizers.target.pieces(hypothesis.tokens))
         return Scored(hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs)
-
-
-def _paired(texts: Iterable[str], others: Iterable[str]) -> Iterator[tuple[str, str]]:
-    try:
-        yield from zip(texts, others, strict=True)
-    except ValueError as error:
-        if not str(error).startswith("zip()"):
-            raise
-        raise InputError("there must be as many on one side as on the other, one a text") from None

@@ -23,8 +23,11 @@ class TokenizerConfig(Config):
     The text itself is never changed: no Unicode normalisation, no collapsed or trimmed spaces.
     """
 
-    kind: Literal["bpe", "unigram"] = "bpe"
-    """`bpe` merges the most frequent pairs (Sennrich et al. 2016); `unigram` prunes a language model (Kudo 2018)."""
+    kind: Literal["bpe", "unigram", "word"] = "bpe"
+    """`bpe` merges the most frequent pairs (Sennrich et al. 2016); `unigram` prunes a language model (Kudo 2018).
+    `word` keeps the most frequent words, what spaces separate, and makes UNK of every other, as the translators before
+    subwords did (Bahdanau et al. 2015, §4.1: 30,000 words; Luong et al. 2015, §4.1: 50,000); with it `byte_fallback`
+    is off, and runs of spaces are not restored. `clearhead translate --replace-unknown` is for such models."""
 
     vocab_size: int = Field(default=8000, ge=8, le=1_000_000)
     """Number of ids, the four reserved ones, user symbols and 256 byte pieces included. Met exactly: a text too
@@ -62,6 +65,8 @@ class TokenizerConfig(Config):
 
     @model_validator(mode="after")
     def _check(self) -> "TokenizerConfig":
+        if self.kind == "word":
+            self._check_words()
         least = _SPECIAL_PIECES + (_BYTE_PIECES if self.byte_fallback else 0) + len(self.symbols) + 1
         if self.vocab_size < least:
             why = "byte_fallback takes 256 ids" if self.byte_fallback else "the symbols take as many"
@@ -74,6 +79,14 @@ class TokenizerConfig(Config):
             twice = next(symbol for symbol in self.symbols if self.symbols.count(symbol) > 1)
             raise ValueError(f"symbols: {twice!r} stands there twice; name each symbol once")
         return self
+
+    def _check_words(self) -> None:
+        for name, means in (("byte_fallback", "a word is not spelt in bytes"), ("sampling", "a word is not divided")):
+            if getattr(self, name):
+                off = "false" if name == "byte_fallback" else "0"
+                raise ValueError(f"{name}: {means}; with kind 'word' set {name} to {off}")
+        if self.symbols:
+            raise ValueError("symbols: kind 'word' knows none; take them out, or choose 'bpe' or 'unigram'")
 
 
 def _check_symbol(symbol: str) -> None:

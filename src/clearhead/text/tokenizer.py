@@ -1,6 +1,7 @@
 """From text to piece ids and back, without loss.
 
 The law: `decode(encode(text)) == text` for every text without lone surrogates (with `byte_fallback`, the default).
+Of a tokenizer of words it holds for texts of its words with single spaces between them.
 SentencePiece writes a space as ▁ (U+2581), so that a ▁ of the text itself would come back as a space: such a ▁ is
 spelt in its three byte pieces instead. One space is put before every text (the first word is then spelt like any
 other) and taken away again by `decode`.
@@ -83,6 +84,8 @@ class Tokenizer:
         if not text:
             return []
         _refuse_surrogates(text)
+        if self.config.kind == "word":
+            return self._words(text)
         if self._atoms.search(text) is None:
             ids: list[int] = self._processor.encode(" " + text)
             return ids
@@ -92,6 +95,8 @@ class Tokenizer:
         """`[encode(text) for text in texts]`, faster. The number of threads does not change the result."""
         for text in texts:
             _refuse_surrogates(text)
+        if self.config.kind == "word":
+            return [self._words(text) for text in texts]
         plain = [i for i, text in enumerate(texts) if text and self._atoms.search(text) is None]
         encoded: list[list[int]] = [[]] * len(texts)
         for i, ids in zip(
@@ -125,9 +130,17 @@ class Tokenizer:
         Raises:
             InputError: an id outside the vocabulary.
         """
-        table = self._spelling
-        text = b"".join([table[i] for i in self._checked(ids)]).decode("utf-8", errors="replace")
+        text = b"".join(self.spellings(ids)).decode("utf-8", errors="replace")
         return text[1:] if text.startswith(" ") else text
+
+    def spellings(self, ids: Iterable[int]) -> list[bytes]:
+        """What each id adds to the UTF-8 of the text, the space before the first word included.
+
+        Raises:
+            InputError: an id outside the vocabulary.
+        """
+        table = self._spelling
+        return [table[i] for i in self._checked(ids)]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The ids as pieces to show: `▁` stands for a space, `<0xE2>` for a byte, `<s>` and the like for specials.
@@ -168,7 +181,7 @@ class Tokenizer:
         table = [piece.replace(SPACE_MARK, " ").encode("utf-8") for piece in self._pieces]
         for special in (PAD, BOS, EOS):
             table[special] = b""
-        table[UNK] = _UNKNOWN_TEXT.encode("utf-8")
+        table[UNK] = (" " * (self.config.kind == "word") + _UNKNOWN_TEXT).encode("utf-8")
         if self.config.byte_fallback:
             table[self._bytes_from : self._learnt_from] = [bytes([byte]) for byte in range(256)]
         return table
@@ -206,6 +219,10 @@ class Tokenizer:
             return ids
 
         return self._around_atoms(text, draw)
+
+    def _words(self, text: str) -> list[int]:
+        """One id a word. (SentencePiece itself makes one UNK of several unknown words in a row.)"""
+        return [self._learnt.get(SPACE_MARK + word, UNK) for word in text.split(" ") if word]
 
     def _around_atoms(self, text: str, encode: Callable[[str], list[int]]) -> list[int]:
         """Encode what stands between the atoms, which themselves are one symbol or the bytes of ▁."""

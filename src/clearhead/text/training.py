@@ -88,7 +88,7 @@ def train_model(config: TokenizerConfig, texts: Iterable[str]) -> bytes:
         ConfigError: the vocabulary does not fit the texts; the message gives the size that does.
         DataError: there is nothing in the texts to learn from.
     """
-    fragments = _fragments(texts)
+    fragments = _fragments(texts if config.kind != "word" else map(_single_spaced, texts))
     first = next(fragments, None)
     if first is None:
         raise DataError("no text to learn a tokenizer from: all lines are blank")
@@ -135,6 +135,11 @@ def _fragments(texts: Iterable[str]) -> Iterator[str]:
             for fragment in _UNLEARNABLE.split(" " + text):
                 if fragment.strip(" "):
                     yield fragment
+
+
+def _single_spaced(text: str) -> str:
+    """Without the runs of spaces that a tokenizer of words would learn as a word."""
+    return " ".join(word for word in text.split(" ") if word)
 
 
 def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:

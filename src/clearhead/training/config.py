@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from clearhead.config.strict import Config
+from clearhead.models.initialisation import Default, Initialisation
 from clearhead.training.schedules import Cosine, InverseSqrt, Linear, Schedule
 
-__all__ = ["Adam", "AdamW", "EXTENDABLE", "Optimizer", "TrainingConfig"]
+__all__ = ["Adadelta", "Adam", "AdamW", "EXTENDABLE", "Optimizer", "Sgd", "TrainingConfig"]
 
 
 class Adam(Config):
@@ -31,7 +32,36 @@ class AdamW(Config):
     weight_decay: float = Field(default=0.01, ge=0)
 
 
-Optimizer = Annotated[Adam | AdamW, Field(discriminator="kind")]
+class Sgd(Config):
+    """Stochastic gradient descent, with momentum (heavy ball) or Nesterov's where asked for.
+
+    v ← momentum · v + g, then θ ← θ − lr · v, or with `nesterov` θ ← θ − lr · (g + momentum · v). Without momentum: the
+    optimizer of Sutskever et al. 2014, §3.4, and Luong et al. 2015, §4.1. Gehring et al. 2017, §4.2: Nesterov's, 0.99.
+    """
+
+    kind: Literal["sgd"] = "sgd"
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+    nesterov: bool = False
+
+    @model_validator(mode="after")
+    def _has_momentum(self) -> Sgd:
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov looks ahead along the momentum: set momentum above 0 (Gehring et al.: 0.99)")
+        return self
+
+
+class Adadelta(Config):
+    """Adadelta (Zeiler 2012, Algorithm 1) with the constants of Bahdanau et al. 2015, B.2.
+
+    It finds its own step; the learning rate multiplies it, and is 1 in the paper: a schedule "constant" with peak 1.
+    """
+
+    kind: Literal["adadelta"] = "adadelta"
+    rho: float = Field(default=0.95, ge=0, lt=1)
+    epsilon: float = Field(default=1e-6, gt=0)
+
+
+Optimizer = Annotated[Adam | AdamW | Sgd | Adadelta, Field(discriminator="kind")]
 
 
 class TrainingConfig(Config):
@@ -52,6 +82,7 @@ class TrainingConfig(Config):
     skip_limit: int = Field(default=3, ge=1)
     optimizer: Optimizer = Adam()
     schedule: Schedule = InverseSqrt()
+    initialisation: Initialisation = Default()
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     device: str = "auto"

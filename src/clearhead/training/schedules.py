@@ -1,7 +1,8 @@
-"""Learning rates as pure functions of the update's number, which counts from 1.
+"""Learning rates as pure functions of the update's number, which counts from 1, and of the place in the data.
 
 Nothing is stepped and nothing is stored: the trainer asks for the rate of update s, so a resumed run cannot be
-off by one, and accumulation cannot advance a schedule too often.
+off by one, and accumulation cannot advance a schedule too often. The place is the share of epochs that is consumed
+before the update; it follows from the data cursor, which a checkpoint keeps.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pydantic import Field
 
 from clearhead.config.strict import Config
 
-__all__ = ["Constant", "Cosine", "InverseSqrt", "Linear", "Schedule", "describe", "rate"]
+__all__ = ["Constant", "Cosine", "Halving", "InverseSqrt", "Linear", "Schedule", "describe", "rate"]
 
 
 class InverseSqrt(Config):
@@ -55,11 +56,43 @@ class Constant(Config):
     warmup: int = Field(default=0, ge=0)
 
 
-Schedule = Annotated[InverseSqrt | Cosine | Linear | Constant, Field(discriminator="kind")]
+class Halving(Config):
+    """`peak`, then times `factor` (½) at `after` and again at every `every` from there; both in `unit`, completed.
+
+    Sutskever et al. 2014, §3.4: 0.7, after 5 epochs, every half epoch, for 7.5 epochs. Luong et al. 2015, §4.1: 1,
+    after 5 epochs, every epoch, for 10; with dropout after 8, for 12. "After 5 epochs we began halving" is read as:
+    the first update of the sixth epoch has half the rate. Their rates are for gradients summed over a sentence; ours
+    are means over target tokens.
+    """
+
+    kind: Literal["halving"] = "halving"
+    peak: float = Field(default=1.0, gt=0)
+    factor: float = Field(default=0.5, gt=0, lt=1)
+    after: float = Field(default=5.0, ge=0)
+    every: float = Field(default=1.0, gt=0)
+    unit: Literal["epochs", "updates"] = "epochs"
+
+    @property
+    def by_epochs(self) -> bool:
+        """Whether the rate follows the data and not the count of updates."""
+        return self.unit == "epochs"
 
 
-def rate(schedule: InverseSqrt | Cosine | Linear | Constant, update: int, *, d_model: int, updates: int) -> float:
-    """The learning rate of update number `update` ≥ 1 of a run of `updates`."""
+Schedule = Annotated[InverseSqrt | Cosine | Linear | Constant | Halving, Field(discriminator="kind")]
+
+
+def rate(
+    schedule: InverseSqrt | Cosine | Linear | Constant | Halving,
+    update: int,
+    *,
+    d_model: int,
+    updates: int,
+    epochs: float | None = None,
+) -> float:
+    """The learning rate of update number `update` ≥ 1 of a run of `updates`.
+
+    `epochs` of the data, whole ones and a share, were consumed before it; only `Halving` by epochs needs to know.
+    """
     if update < 1:
         raise ValueError(f"updates count from 1, got {update}")
     match schedule:
@@ -67,6 +100,8 @@ def rate(schedule: InverseSqrt | Cosine | Linear | Constant, update: int, *, d_m
             return factor / math.sqrt(d_model) * min(1 / math.sqrt(update), update / math.sqrt(warmup) ** 3)
         case Constant(peak=peak, warmup=warmup):
             return peak * _warm(update, warmup)
+        case Halving(peak=peak, factor=factor):
+            return peak * factor ** _halvings(schedule, update, epochs)
         case Linear(peak=peak, warmup=warmup, total=total):
             return peak * min(_warm(update, warmup), 1 - _progress(update, warmup, total or updates))
         case Cosine(peak=peak, floor=floor, warmup=warmup, total=total):
@@ -76,7 +111,7 @@ def rate(schedule: InverseSqrt | Cosine | Linear | Constant, update: int, *, d_m
             return floor + (peak - floor) * descent
 
 
-def describe(schedule: InverseSqrt | Cosine | Linear | Constant, *, d_model: int, updates: int) -> str:
+def describe(schedule: InverseSqrt | Cosine | Linear | Constant | Halving, *, d_model: int, updates: int) -> str:
     """The formula with its numbers, for the run header."""
     match schedule:
         case InverseSqrt(factor=factor, warmup=warmup):
@@ -84,6 +119,9 @@ def describe(schedule: InverseSqrt | Cosine | Linear | Constant, *, d_model: int
             return f"{factor:g} · {d_model}^-½ · min(s^-½, s · {warmup}^-1.5), peak {peak:.3e} at s = {warmup}"
         case Constant(peak=peak, warmup=warmup):
             return f"{peak:g} · min(1, s / {warmup})" if warmup else f"{peak:g}"
+        case Halving(peak=peak, factor=factor, after=after, every=every, unit=unit):
+            often = "halved" if factor == 0.5 else f"times {factor:g}"
+            return f"{peak:g}, {often} after {after:g} {unit} and every {every:g} from there"
         case Linear(peak=peak, warmup=warmup, total=total):
             return f"warm-up over {warmup} to {peak:g}, then linear to 0 at s = {total or updates}"
         case Cosine(peak=peak, floor=floor, warmup=warmup, total=total):
@@ -97,3 +135,16 @@ def _warm(update: int, warmup: int) -> float:
 def _progress(update: int, warmup: int, total: int) -> float:
     """How far the descent has come: 0 at the end of the warm-up, 1 from `total` on."""
     return min(1.0, max(0.0, (update - warmup) / max(1, total - warmup)))
+
+
+def _halvings(schedule: Halving, update: int, epochs: float | None) -> int:
+    """How often the rate was cut before this update."""
+    if not schedule.by_epochs:
+        done = float(update - 1)
+    elif epochs is None:
+        raise ValueError("a schedule by epochs must be told how many of them are over")
+    else:
+        done = epochs
+    # 0.1 and 0.3 are no binary fractions: a place that is exactly on an edge must not fall short of it by rounding.
+    beyond = (done - schedule.after) / schedule.every + 1e-9
+    return 1 + math.floor(beyond) if beyond >= 0 else 0

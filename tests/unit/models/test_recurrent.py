@@ -303,7 +303,8 @@ def test_each_decoder_says_which_road_it_takes() -> None:
 
     assert roads(lstm, {"kind": "seq2seq"}) == ("fused", "fused")
     assert roads(gru, {"kind": "encdec"}) == ("swept", "swept")  # no kernel of PyTorch's resets before the product
-    assert roads(lstm, {"kind": "bahdanau"}) == ("fused", "loop")
+    assert roads(lstm, {"kind": "bahdanau"}) == ("fused", "swept")  # its cell is the papers' GRU
+    assert roads(lstm, {"kind": "bahdanau", "cell": "lstm"}) == ("fused", "loop")
     assert roads(lstm, {"kind": "luong"}) == ("fused", "loop")
     assert roads(lstm, {"kind": "luong", "input_feeding": False}) == ("fused", "fused")
 

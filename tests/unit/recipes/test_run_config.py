@@ -158,7 +158,8 @@ def test_every_key_either_may_change_or_is_told_with_both_values() -> None:
         assert changed_keys(before, now) == ([] if key in free else [f"{key}: {value!r} → 'another'"])
         del table[last]
         assert changed_keys(before, now) == ([] if key in free else [f"{key}: {value!r} → 'not set'"])
-    kinds = {"training.schedule.", "training.optimizer.", "data.dev.", "data.train."}  # one kind of each is used
+    kinds = {"training.schedule.", "training.optimizer.", "training.initialisation.", "data.dev.", "data.train."}
+    # one kind of each is used
     absent = {key for key in declared(RunConfig) - values.keys() if not key.startswith(tuple(kinds))}
     assert absent == {"model"}  # a table without a class of its own
     assert {each.partition(".")[0] for each in RESUMABLE} <= RunConfig.model_fields.keys()
@@ -346,5 +347,9 @@ def test_too_few_positions_in_one_half_are_refused_before_the_data_is_read() -> 
     stack = {"kind": "transformer", "d_model": 8, "attention": {"heads": 1}}
     stack["positions"] = {"kind": "learned", "max_positions": 9}
     model = {"kind": "mixed", "encoder": {"kind": "recurrent"}, "decoder": stack}
-    with pytest.raises(ConfigError, match="the least positions.max_positions of encoder and decoder = 9"):
+    with pytest.raises(ConfigError, match=r"model\.decoder\.positions\.max_positions = 9;"):
         compose({**TABLE, "model": model}, {}, [])
+    short = {"encoder": {"max_positions": 200}, "decoder": {"max_positions": 100}}
+    both = r"model\.encoder\.max_positions = 200 and model\.decoder\.max_positions = 100; .* max_length to at most 99"
+    with pytest.raises(ConfigError, match=both):
+        compose({**TABLE, "model": {"preset": "convs2s", **short}}, {}, [])
