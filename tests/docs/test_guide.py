@@ -29,10 +29,16 @@ def keys(model: type[Config], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def written(value: Any) -> str:
     """A default as the guide writes it."""
-    if isinstance(value, tuple) and value and isinstance(value[0], Config):
-        tables = [", ".join(f"{name} = {written(each)[1:-1]}" for name, each in table) for table in value]
-        return f"`[{', '.join(f'{{{table}}}' for table in tables)}]`"
-    return "–" if value is None else f"`{dump_toml({'x': list(value) if isinstance(value, tuple) else value})[4:-1]}`"
+    return "–" if value is None else f"`{literal(value)}`"
+
+
+def literal(value: Any) -> str:
+    """A value as TOML has it, on one line."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, Config):
+        return f"{{{', '.join(f'{key} = {literal(each)}' for key, each in value)}}}"
+    return dump_toml({"x": value})[4:-1]
 
 
 def expected() -> dict[str, str]:

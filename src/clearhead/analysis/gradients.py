@@ -1,17 +1,18 @@
 """How far back a state can still be changed: the norm of ∂h_T/∂h_t against the distance T − t.
 
 Measured is the Jacobian matrix itself, not the gradient of a loss: what a small change of the state at t does to the
-state at T. For a recurrent cell it is the product of the Jacobians of the steps between (Pascanu et al. 2013, §2.1,
+state at T. For a recurrent cell it is the product of the Jacobians of the steps between (Pascanu et al. 2013, §1.1,
 equation 5); for a Transformer it is the derivative of the top state at T by what enters the first layer at t. **The
 norm is the spectral norm**, the largest singular value: what becomes of the direction that fares best, and the norm
 that the theory bounds.
 
 What the theory says, and it says no more: if ‖U‖ < 1/γ, γ the largest slope of the squashing function (1 for tanh),
 every step shrinks, and the norm vanishes exponentially: *sufficient* to vanish. That some singular value of U is larger
-than 1/γ is *necessary*, and not sufficient, to explode (Pascanu et al. 2013, §2.1, equations 6 and 7). For a linear
-cell and great distances the spectral radius decides alone, but a matrix whose eigenvectors are not orthogonal may let
-the norm grow for a while although its radius is below 1. The decay was found by Hochreiter (1991; Hochreiter and
-Schmidhuber 1997, §3.1) and, for any network that keeps information robustly, by Bengio et al. (1994, section IV).
+than 1/γ is *necessary*, and not sufficient, to explode (Pascanu et al. 2013, §2.1, equations 6 and 7; the text of the
+arXiv version says "eigenvalue" where these need the norm). For a linear cell and great distances the spectral radius
+decides alone, but a matrix whose eigenvectors are not orthogonal may let the norm grow for a while although its radius
+is below 1. The decay was found by Hochreiter (1991; Hochreiter and Schmidhuber 1997, §3.1) and, for any network that
+keeps information robustly, by Bengio et al. (1994).
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ def initial_curve(
 
     Word vectors enter clearhead's models with unit variance, so that is what an untrained encoder reads. Cells without
     gates may be scaled to a spectral `radius`; an orthogonal matrix so scaled is `radius` times one of norm 1. With
-    entries from N(0, 1/H) the radius is near 1 too, the norm near 2 (Geman 1980).
+    entries from N(0, 1/H) the radius is near 1 too (Geman 1986), the norm near 2 (Geman 1980).
     """
     norms = []
     for draw in range(draws):

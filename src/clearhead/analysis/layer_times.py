@@ -120,7 +120,8 @@ def layer_flops(layer: Layer, length: int, width: int) -> int:
 
     A recurrence with G gates: 4·G·n·d², half for the input and half for the state before. A convolution of kernel k
     (d channels in and out): 2·k·n·d², and the dilated stack ⌈log_k n⌉ of them. Self-attention: 8·n·d² for its four
-    projections and 4·n²·d for scores and mixing (Vaswani et al. 2017, §3.2, equation 1); restricted: 8·n·d² + 4·r·n·d.
+    projections and 4·n²·d for scores and mixing (Vaswani et al. 2017, §3.2.2 and equation 1); restricted: 8·n·d² +
+    4·r·n·d.
     """
     n, d = length, width
     match layer:

@@ -1,8 +1,9 @@
 """A model that may write UNK, which a search never does.
 
 A search passes over PAD, UNK and BOS (`decoding/select.py`). Where an unknown word is wanted, to be replaced afterwards
-(Luong et al. 2015b, "Addressing the Rare Word Problem", §3), the model is shown with one token more, the last, whose
-probability is that of UNK and which is read as UNK. So nothing in the search changes, and neither does any probability.
+(Luong et al. 2015b, "Addressing the Rare Word Problem", §3; by what attention links it to: Jean et al. 2015, §3.3), the
+model is shown with one token more, the last, whose probability is that of UNK and which is read as UNK. So nothing in
+the search changes, and neither does any probability.
 """
 
 from __future__ import annotations

@@ -113,8 +113,11 @@ SECTIONS: dict[Section, SectionWords] = {
         ),
         Both(
             "Gold links exist here for a synthetic task of words and order only; Luong et al. used 508 sentences of "
-            "Europarl that people had linked. Attention is no alignment: it says what was read, not what it was worth.",
+            "Europarl that people had linked, and with general they linked the word that was read at a step (§5.3); "
+            "here it is always the one that the step predicts. Attention is no alignment: it says what was read, not "
+            "what it was worth.",
             "这里只有合成的“词汇加调序”任务有标准连线；Luong 等用的是 508 句人工标注的 Europarl。"
+            "他们对 general 连的是该步读入的词（§5.3），这里一律连该步预测的词。"
             "注意力不是对齐：它说明读了哪里，不说明那有多大作用。",
         ),
     ),

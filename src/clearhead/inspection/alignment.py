@@ -2,13 +2,15 @@
 
 Row t of every matrix belongs to the step that **predicts** target token t (the query at position t of BOS and the
 target), not to the step that reads it. RNNsearch's α_i is of that kind (Bahdanau et al. 2015, §3.1: it makes s_i, which
-predicts y_i), and so is Luong's a_t (2015, §3). For the Transformer some take the row whose input is the word; here one
-rule holds for every family.
+predicts y_i), and so is Luong's a_t by what it is for (2015, §3: c_t helps to predict y_t). As alignments Luong et al.
+took it so with the location score alone, and with the scores that look at the source for the word that was read (§5.3,
+footnote); for the Transformer Chen et al. 2020 do the latter. Here one rule holds for every family.
 
 Attention is not alignment. It says what was read, which may be a neighbour of the word that a person would link, the
 end of the sentence, or a little of everything; a model whose encoder has read the whole sentence can find a word's
-meaning elsewhere than at the word (Jain and Wallace 2019; Koehn and Knowles 2017, §3.5, measured it against an
-aligner). Luong et al. 2015, §5.4, report the AER of what attention gives.
+meaning elsewhere than at the word. It may diverge widely from what a word aligner links (Koehn and Knowles 2017, §3.5),
+and it is no explanation either: often it does not go along with what gradients call important (Jain and Wallace 2019).
+Luong et al. 2015, §5.4 and Table 6, report the AER of what attention gives.
 """
 
 from __future__ import annotations
@@ -49,9 +51,9 @@ class Reading:
     """Which of a decoder's attention to the source is taken for the alignment.
 
     `layer` counts from 1, 0 is the mean over all layers, and None the usual choice: the only layer of a recurrent
-    decoder; the last but one of a Transformer (Garg et al. 2019, §4, found it the best), or its only one; the mean
-    over all layers of a convolutional decoder (Gehring et al. 2017, §4.3). `head` counts from 1; None is the mean over
-    the heads.
+    decoder; the last but one of a Transformer (Garg et al. 2019: the best of their six, and their layer average
+    baseline), or its only one; the mean over all layers of a convolutional decoder (Gehring et al. 2017, §4.3). `head`
+    counts from 1; None is the mean over the heads.
     """
 
     layer: int | None = None
@@ -218,7 +220,7 @@ def over_words(
     """Attention between words out of attention between pieces: [words of the target, words of the source].
 
     `source` and `target` name the word, from 0, that each piece belongs to, or None. A word is read as much as all its
-    pieces together, and reads what its pieces read on average (Koehn and Knowles 2017, §3.5).
+    pieces together, and reads what its pieces read on average, so that its row sums to no more than theirs.
     """
     columns = _membership(source, weights)
     rows = _membership(target, weights)

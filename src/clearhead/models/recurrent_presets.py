@@ -56,7 +56,7 @@ def rnnsearch(vocab_size: int, **overrides: Any) -> MixedConfig:
 def luong_local_p(vocab_size: int, **overrides: Any) -> MixedConfig:
     """Four layers of 1000 LSTM cells, local-p with general, D 10, input feeding, source reversed, dropout 0.2.
 
-    Luong et al. 2015, §4.1 and Table 1, its best single model; 50,000 words a side there. D: §3.2.
+    Luong et al. 2015, §4.1 (D too) and Table 1, its best single model; 50,000 words a side there.
     """
     figures = {"embedding": 1000, "cell": "lstm", "layers": 4, "width": 1000, "dropout": 0.2}
     attention = {"score": "general", "window": "local-p", "half_width": 10, "input_feeding": True}

@@ -60,7 +60,7 @@ class Halving(Config):
     """`peak`, then times `factor` (½) at `after` and again at every `every` from there; both in `unit`, completed.
 
     Sutskever et al. 2014, §3.4: 0.7, after 5 epochs, every half epoch, for 7.5 epochs. Luong et al. 2015, §4.1: 1,
-    after 5 epochs, every epoch, for 10; with dropout after 8, for 12. "After 5 epochs we began halving" is read as:
+    after 5 epochs, every epoch, for 10; with dropout after 8, for 12. That halving begins "after 5 epochs" is read as:
     the first update of the sixth epoch has half the rate. Their rates are for gradients summed over a sentence; ours
     are means over target tokens.
     """

@@ -47,8 +47,8 @@ SCALES: dict[Paper, Scale] = {
     ),
     "vaswani2017": Scale(
         "WMT'14 English to German, 4.5 million pairs, 65 million parameters, 100,000 updates of some 25,000 source and "
-        "25,000 target tokens (§5)",
-        "WMT'14 英译德，450 万句对，6500 万参数，10 万次更新，每批源端与目标端各约 2.5 万词元（§5）",
+        "25,000 target tokens (§5, Table 3)",
+        "WMT'14 英译德，450 万句对，6500 万参数，10 万次更新，每批源端与目标端各约 2.5 万词元（§5、表 3）",
     ),
     "gehring2017": Scale(
         "WMT'14 English to German, 4.5 million pairs, 40,000 subword types (§4.1)",

@@ -79,7 +79,7 @@ def _recurrent(decoder: Table, *, cell: str = "lstm", layers: int = 2, **encoder
 
 
 def _luong(*, reverse: bool = False, **decoder: Any) -> Callable[[Size, int], Table]:
-    """Luong's own order of the source is reversed (§4.1); without it local-m follows the diagonal as the text runs."""
+    """Not reversed, as Luong's best models were (Table 1, §4.2): local-m follows the diagonal as the text runs."""
     return _recurrent({"kind": "luong", "half_width": 10, **decoder}, reverse=reverse)
 
 
