@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,7 @@ from clearhead.cli import options as shared
 if TYPE_CHECKING:
     from clearhead.recipes.alignments import Linking
 
-__all__ = ["Alignments", "Head", "Layer", "Threshold", "Units", "aer", "linking"]
+__all__ = ["Alignments", "Head", "Layer", "Threshold", "Units", "aer", "check_places", "linking"]
 
 Alignments = Annotated[
     str | None,
@@ -61,6 +62,18 @@ def linking(  # noqa: PLR0913, PLR0917 (the options, in their order)
     from clearhead.recipes.alignments import Linking
 
     return Linking(Reading(layer, head), threshold, units or "words")
+
+
+def check_places(read: Sequence[str], output: str, alignments: str) -> None:
+    """Raise InputError where links would be written over what is read, or over the translations or scores."""
+    from clearhead.base.errors import InputError
+    from clearhead.formats.lines import check_apart, goes_to_standard_output
+
+    if not alignments.strip():
+        raise InputError("--alignments: empty; name the file for the links, or leave it out")
+    check_apart(read, [output, alignments], "--output or --alignments")
+    if goes_to_standard_output(output) and goes_to_standard_output(alignments):
+        raise InputError(f"{alignments}: would be written twice; name another file with --output or --alignments")
 
 
 def aer(

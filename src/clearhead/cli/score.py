@@ -44,7 +44,7 @@ def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """
     from clearhead.base.errors import DecodingError, InputError
     from clearhead.base.log import logger
-    from clearhead.formats.lines import check_apart, count_lines, gives_itself_once
+    from clearhead.formats.lines import count_lines, gives_itself_once
 
     if not json_lines and (useless := shared.given(context, "penalty", "alpha")):
         verb = "need" if " and " in useless else "needs"
@@ -53,7 +53,7 @@ def score(  # noqa: PLR0913, PLR0917 (one parameter an option)
         context, alignments is not None, alignment_layer, alignment_head, alignment_threshold, alignment_units
     )
     if alignments is not None:
-        check_apart([source, target], [output, alignments], "--output or --alignments")
+        alignment.check_places([source, target], output, alignments)
     total = None if gives_itself_once(source) else count_lines(source)
     config = shared.decoding(context, penalty=penalty, alpha=alpha, reproducible=reproducible)
     translator = shared.open_translator(bundle, ensemble, weights, device, threads, tag)

@@ -111,6 +111,7 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         count_lines,
         display_name,
         gives_itself_once,
+        is_one_stream,
         is_standard_stream,
     )
 
@@ -144,9 +145,14 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         name = "--alignments" if alignments is not None else "--replace-unknown"
         raise InputError(f"{name} goes by what the model wrote, and --protect changes it; leave one of the two out")
     linking = alignment.linking(context, asked, alignment_layer, alignment_head, alignment_threshold, alignment_units)
+    beside = [each for each in (prefix_file, glossary, lexicon) if each is not None]
+    check_apart(beside, [output], "--output")
     if alignments is not None:
-        check_apart([file], [output, alignments], "--output or --alignments")
-    check_exists(file)  # before the model is read
+        alignment.check_places([file, *beside], output, alignments)
+    for each in (file, *beside):  # before the model is read
+        check_exists(each)
+    if lexicon is not None and is_one_stream(file, lexicon):
+        raise InputError(f"{display_name(file)}: cannot be both the text and the lexicon; name a file for one of them")
     total = None if kind != "lines" or gives_itself_once(file) else count_lines(file)
     terms = None if glossary is None else read_glossary(glossary)
     translator = shared.open_translator(bundle, ensemble, weights, device, threads, tag)

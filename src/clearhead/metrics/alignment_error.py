@@ -83,6 +83,9 @@ def alignment_error(
     result = AlignmentError()
     for found, judged in zip_longest(links, gold):
         if found is None or judged is None:
-            raise DataError(f"{name}: after pair {result.pairs} either the links or the gold links end alone")
+            short, long = ("links", "gold links") if found is None else ("gold links", "links")
+            raise DataError(
+                f"{name}: the {short} end alone after pair {result.pairs}, the {long} go on; both need a line a pair"
+            )
         result.add(found, *judged)
     return result

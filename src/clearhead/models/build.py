@@ -132,7 +132,7 @@ def initialise(model: nn.Module, generator: torch.Generator | None = None) -> No
             module.initialise(generator)
         elif isinstance(module, Embedding | Projection | LearnedPositions) and id(module.weight) not in seen:
             seen.add(id(module.weight))
-            spread = 1.0 if isinstance(module, Projection) else module.spread
+            spread = module.spread if isinstance(module, LearnedPositions) else 1.0
             nn.init.normal_(module.weight, std=spread / math.sqrt(module.weight.shape[1]), generator=generator)
 
 

@@ -7,9 +7,8 @@ is drawn as the output's.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import torch
 from pydantic import Field
@@ -36,7 +35,7 @@ class Uniform(Config):
     """
 
     kind: Literal["uniform"] = "uniform"
-    range: float = Field(default=0.08, gt=0)
+    range: float = Field(default=0.08, gt=0, le=1000)  # what is far beyond float32 cannot be drawn
 
 
 class Bahdanau(Config):
@@ -87,4 +86,4 @@ def _drawn(model: nn.Module) -> Iterator[tuple[Tensor, float]]:
                 continue
             seen.add(id(parameter))
             scaled = isinstance(module, Embedding) and id(parameter) not in outputs
-            yield parameter, math.sqrt(parameter.shape[1]) if scaled else 1.0
+            yield parameter, cast("Embedding", module).factor if scaled else 1.0

@@ -17,7 +17,8 @@ __all__ = ["Embedding", "Projection"]
 class Embedding(nn.Module):
     """Rows of a table times √D (Vaswani et al. 2017, §3.4), so that N(0, 1/D) rows enter with unit variance.
 
-    `spread` is the standard deviation with which they are to enter at first, if not 1.
+    `spread` is the standard deviation with which such rows enter, if not 1: a factor, so that the table keeps the size
+    that suits an output which shares it.
     """
 
     def __init__(self, vocab_size: int, d_model: int, spread: float = 1.0) -> None:
@@ -26,7 +27,12 @@ class Embedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
 
     def forward(self, ids: Int[Tensor, "R T"]) -> Float[Tensor, "R T D"]:
-        return F.embedding(ids, self.weight) * math.sqrt(self.weight.shape[1])
+        return F.embedding(ids, self.weight) * self.factor
+
+    @property
+    def factor(self) -> float:
+        """What a row is multiplied by on its way in: spread·√D."""
+        return self.spread * math.sqrt(self.weight.shape[1])
 
 
 class Projection(nn.Module):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.base.errors import DataError
+from clearhead.base.errors import DataError, InputError
 from clearhead.base.log import logger
 from clearhead.bundle.resolve import resolve
 from clearhead.data.aligner import Aligner, Generated, ModelOne, Table, best_translations
@@ -18,7 +18,7 @@ from clearhead.data.bitext import Bitext
 from clearhead.data.hmm_aligner import HiddenMarkov
 from clearhead.data.symmetrise import Symmetrisation, symmetriser
 from clearhead.formats.corpus import Corpus
-from clearhead.formats.lines import check_apart, display_name, write_lines
+from clearhead.formats.lines import check_apart, display_name, is_one_stream, write_lines
 from clearhead.formats.pharaoh import GoldLinks, pharaoh_line, read_gold_links, read_links
 from clearhead.metrics.alignment_error import AlignmentError, alignment_error
 from clearhead.text.tokenizer import Tokenizers
@@ -74,8 +74,11 @@ def scores_of(scores: AlignmentError) -> dict[str, Any]:
 def judge_links(links: str | Path, gold: str | Path) -> AlignmentError:
     """The scores of a file of links against a file of gold links, line by line.
 
-    Raises DataError for what is no link, and where one of the two files has more lines.
+    Raises DataError for what is no link, and where one of the two files has more lines. Raises InputError where
+    both are one stream.
     """
+    if is_one_stream(links, gold):
+        raise InputError(f"{display_name(links)}: cannot be both the links and the gold links; name a file for one")
     return alignment_error(read_links(links), read_gold_links(gold), name=display_name(gold))
 
 

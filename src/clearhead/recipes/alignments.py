@@ -10,6 +10,7 @@ lexicon has one, else by that word itself (Luong et al. 2015b, §3; Jean et al. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
 
-from clearhead.base.errors import ClearheadError, DataError
+from clearhead.base.errors import ClearheadError, DataError, InputError
 from clearhead.base.log import logger
 from clearhead.decoding.search import Hypothesis
 from clearhead.formats.lines import display_name, read_lines
@@ -54,6 +55,11 @@ class Linking:
     threshold: float | None = None
     unit: Unit = "words"
 
+    def __post_init__(self) -> None:
+        """Raises InputError for a threshold that no weight could be compared with."""
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise InputError(f"a threshold of {self.threshold:g}: weights lie between 0 and 1, choose one of these")
+
 
 @dataclass(frozen=True)
 class Aligned:
@@ -81,12 +87,12 @@ def read_lexicon(path: str | Path) -> dict[str, str]:
     """The best translation of each word out of a file as `clearhead data align --lexicon` writes it.
 
     A line is source, tab, target, and perhaps a tab and a probability; without one the first of a word counts. Raises
-    DataError naming file and line for what is no such line.
+    DataError naming file and line for what is no such line, and for a probability that does not lie between 0 and 1.
     """
     found: dict[str, tuple[str, float]] = {}
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
-        if len(columns) not in (2, 3) or not columns[0] or not columns[1]:
+        if len(columns) not in (2, 3) or not columns[0].strip() or not columns[1].strip():
             raise DataError(
                 f"{display_name(path)}, line {number}: no lexicon entry: {line[:80]!r}; expected source, tab, target, "
                 "and perhaps a tab and a probability"
@@ -94,9 +100,11 @@ def read_lexicon(path: str | Path) -> dict[str, str]:
         try:
             probability = float(columns[2]) if len(columns) == 3 else 0.0
         except ValueError:
+            probability = math.nan
+        if not 0 <= probability <= 1:
             raise DataError(
                 f"{display_name(path)}, line {number}: the third column is no probability: {columns[2][:20]!r}"
-            ) from None
+            )
         if columns[0] not in found or probability > found[columns[0]][1]:
             found[columns[0]] = columns[1], probability
     return {source: target for source, (target, _) in found.items()}
@@ -133,11 +141,14 @@ class Linker:
         plans: Sequence[Plan],
         found: Sequence[Sequence[Sequence[Hypothesis]]],
         translations: Sequence[Translation],
+        prefixes: Sequence[str] | None = None,
     ) -> list[Translation]:
         """The translations of a window with their links, and with unknown words replaced.
 
-        `found` holds the n-best list of each piece of each plan. A text that cannot be linked is flagged "unaligned".
+        `found` holds the n-best list of each piece of each plan, `prefixes` how each translation was made to begin:
+        its unknown words stay what they are there. A text that cannot be linked is flagged "unaligned".
         """
+        begun = prefixes or [""] * len(texts)
         chosen = [
             self._hypotheses(of_text, translation) for of_text, translation in zip(found, translations, strict=True)
         ]
@@ -148,18 +159,23 @@ class Linker:
         ]
         read = iter(self._read(jobs))
         return [
-            self._linked(text, plan.pieces, [next(read) for _ in hypotheses], translation)
-            for text, plan, hypotheses, translation in zip(texts, plans, chosen, translations, strict=True)
+            self._linked(text, plan.pieces, [next(read) for _ in hypotheses], translation, prefix)
+            for text, plan, hypotheses, translation, prefix in zip(
+                texts, plans, chosen, translations, begun, strict=True
+            )
         ]
 
-    def pairs(self, texts: Sequence[tuple[str, str]]) -> list[Links | None]:
-        """The links of each given (source, target); None for one that cannot be read, with a warning."""
+    def pairs(self, texts: Sequence[tuple[str, str]], done: int = 0) -> list[Links | None]:
+        """The links of each given (source, target); None for one that cannot be read, with a warning.
+
+        The warning numbers the pairs from 1; `done` came before these.
+        """
         jobs: list[_Job] = []
         for place, (source, target) in enumerate(texts):
             try:
                 jobs.append(_Job(source, self._source.encode(source), self._target.encode(target), place))
             except ClearheadError as error:
-                logger.warning("pair %d cannot be aligned: %s", place + 1, error)
+                logger.warning("pair %d cannot be aligned: %s", done + place + 1, error)
         found: list[Links | None] = [None] * len(texts)
         for job, aligned in zip(jobs, self._read(jobs), strict=True):
             if aligned is not None:
@@ -199,7 +215,7 @@ class Linker:
         return found
 
     def _linked(
-        self, text: str, pieces: Sequence[Piece], read: Sequence[Aligned | None], translation: Translation
+        self, text: str, pieces: Sequence[Piece], read: Sequence[Aligned | None], translation: Translation, prefix: str
     ) -> Translation:
         parts = [each for each in read if each is not None]
         if not parts or len(parts) != len(pieces):
@@ -207,7 +223,8 @@ class Linker:
             return replace(translation, links=frozenset(), flags=translation.flags + (() if blank else ("unaligned",)))
         written, flags, placed = "", translation.flags, []
         for number, part in enumerate(parts):
-            known = [] if self._lexicon is None else [self._replacement(part, row) for row in _unknown(part)]
+            begun = self._begun(pieces[number].prefix, prefix)
+            known = [] if self._lexicon is None else self._replacements(part, begun)
             spelling, spans = spelt(self._target, part.target_ids, known)
             start = len(written) + (len(self._space) if number else 0)
             written += (self._space if number else "") + spelling
@@ -236,6 +253,14 @@ class Linker:
             read, wrote = word_at(source, places), word_at(target, [(a + start, b + start) for a, b in spans])
             found |= links(over_words(part.weights, read, wrote), self._linking.threshold)
         return frozenset(found)
+
+    def _begun(self, ids: Sequence[int], prefix: str) -> list[str]:
+        """What each token stands for with which the translation was made to begin."""
+        return [prefix[start:end].strip() for start, end in source_spans(self._target, ids, prefix)] if ids else []
+
+    def _replacements(self, part: Aligned, begun: Sequence[str]) -> list[str]:
+        """What is written for each UNK, in their order: what was asked for there, else what it is linked to."""
+        return [begun[row] if row < len(begun) else self._replacement(part, row) for row in _unknown(part)]
 
     def _places(self, part: Aligned) -> list[Span]:
         return source_spans(self._source, part.source_ids, part.source)

@@ -25,7 +25,7 @@ from clearhead.recipes.plans import Piece, Plan, make_plan
 from clearhead.recipes.translation import Scored, Translation
 from clearhead.text.glossary import UNSPACED_SCRIPTS, Glossary
 from clearhead.text.languages import language
-from clearhead.text.symbols import EOS
+from clearhead.text.symbols import EOS, UNK
 from clearhead.text.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ class Translator:
             found = self._search(plans, config, batch_tokens, done, progress)
             translations = [self._assemble(plan, found[index], config) for index, plan in enumerate(plans)]
             if linker is not None:
-                translations = linker.link([text for text, _ in part], plans, found, translations)
+                texts_here, prefixes = [text for text, _ in part], [prefix for _, prefix in part]
+                translations = linker.link(texts_here, plans, found, translations, prefixes)
             for index, translation in enumerate(translations):
                 if phrases is not None and not {"blank", "failed"} & set(translation.flags):
                     missing = phrases.flags(part[index][0], translation.text)
@@ -239,7 +240,7 @@ class Translator:
         done = 0
         for part in windows(pairs, window):
             found = self._score(part, config, batch_tokens, done, progress)
-            links = [None] * len(part) if linker is None else linker.pairs(part)
+            links = [None] * len(part) if linker is None else linker.pairs(part, done)
             for index in range(len(part)):
                 yield replace(self._scored(found.get(index)), links=links[index])
             done += len(part)
@@ -349,12 +350,16 @@ class Translator:
 
     def _translate(self, pieces: Sequence[Piece], config: DecodingConfig) -> list[list[Hypothesis]]:
         source = Padded.from_lists([[*self.lead, *piece.ids, EOS] for piece in pieces], self.device)
-        prefixes, keys = [piece.prefix for piece in pieces], [piece.key for piece in pieces]
+        prefixes, keys = [self._shown(piece.prefix) for piece in pieces], [piece.key for piece in pieces]
         if not any(piece.phrases for piece in pieces):
             return self._named(search(self._writer, source, config, prefixes=prefixes, keys=keys))
         config = config.model_copy(update={"beam": max(config.beam, FORCED_BEAM)})
         phrases = [piece.phrases for piece in pieces]
         return self._named(constrained_search(self._writer, source, config, phrases, prefixes=prefixes, keys=keys))
+
+    def _shown(self, prefix: list[int]) -> list[int]:
+        """The tokens of a prefix as the model that writes is shown them."""
+        return prefix if self._unknown is None else [self._unknown if each == UNK else each for each in prefix]
 
     def _named(self, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         return found if self._unknown is None else [written(each, self._unknown) for each in found]

@@ -21,6 +21,7 @@ _LISTED = 100
 # SentencePiece silently skips a whole sentence that holds one of these, or takes it for something else: U+2581 is its
 # space, U+2585 its unknown character, TAB its boundary. The text is cut there instead, and the rest is learnt from.
 _UNLEARNABLE = re.compile(f"[{SPACE_MARK}\u2585\0\t\n\r]+")
+_LONGEST_WORD = 512  # characters, as the longest piece
 _TOO_HIGH = re.compile(r"Vocabulary size too high \(\d+\)\. Please set it to a value <= (\d+)")
 _TOO_LOW = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 
@@ -88,7 +89,7 @@ def train_model(config: TokenizerConfig, texts: Iterable[str]) -> bytes:
         ConfigError: the vocabulary does not fit the texts; the message gives the size that does.
         DataError: there is nothing in the texts to learn from.
     """
-    fragments = _fragments(texts if config.kind != "word" else map(_single_spaced, texts))
+    fragments = _fragments(texts if config.kind != "word" else map(_learnable_words, texts))
     first = next(fragments, None)
     if first is None:
         raise DataError("no text to learn a tokenizer from: all lines are blank")
@@ -137,9 +138,15 @@ def _fragments(texts: Iterable[str]) -> Iterator[str]:
                     yield fragment
 
 
-def _single_spaced(text: str) -> str:
-    """Without the runs of spaces that a tokenizer of words would learn as a word."""
-    return " ".join(word for word in text.split(" ") if word)
+def _learnable_words(text: str) -> str:
+    """The words that a tokenizer of words may learn, with single spaces between them: a run would be learnt as a word.
+
+    Left out, and so unknown, are words that would be cut, since no word is the same as its part, and those longer than
+    any piece may be (`text/modelfile.py`): in languages without spaces a whole line is one.
+    """
+    return " ".join(
+        word for word in text.split(" ") if 0 < len(word) < _LONGEST_WORD and _UNLEARNABLE.search(word) is None
+    )
 
 
 def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:

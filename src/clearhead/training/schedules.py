@@ -78,6 +78,9 @@ class Halving(Config):
         return self.unit == "epochs"
 
 
+_MOST_CUTS = 1e9
+"""More leave nothing of a rate; and an `every` near 0 would ask for more than a number can hold."""
+
 Schedule = Annotated[InverseSqrt | Cosine | Linear | Constant | Halving, Field(discriminator="kind")]
 
 
@@ -147,4 +150,4 @@ def _halvings(schedule: Halving, update: int, epochs: float | None) -> int:
         done = epochs
     # 0.1 and 0.3 are no binary fractions: a place that is exactly on an edge must not fall short of it by rounding.
     beyond = (done - schedule.after) / schedule.every + 1e-9
-    return 1 + math.floor(beyond) if beyond >= 0 else 0
+    return 1 + math.floor(min(beyond, _MOST_CUTS)) if beyond >= 0 else 0

@@ -137,3 +137,35 @@ def test_a_glossary_for_lines(bundle: Path, tmp_path: Path) -> None:
     lines = clearhead("translate", bundle, "--glossary", terms, *SMALL, stdin=b"the cat\nthe mat\n").lines
     assert "Katze" in lines[0]
     assert lines[1] == clearhead("translate", bundle, *SMALL, stdin=b"the mat\n").lines[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--prefix-file", "beside", "-o", "beside"], "is to be read and would be replaced"),
+        (["--glossary", "beside", "-o", "beside"], "is to be read and would be replaced"),
+        (["--glossary", "beside", "--alignments", "beside"], "is to be read and would be replaced"),
+        (["--replace-unknown", "--lexicon", "beside", "-o", "beside"], "is to be read and would be replaced"),
+        (["--replace-unknown", "--lexicon", "beside", "--alignments", "beside"], "is to be read and would be replaced"),
+        (["--replace-unknown", "--lexicon", "nowhere"], "nowhere: cannot be read"),
+        (["--replace-unknown", "--lexicon", "beside", "--format", "po"], "nothing for a PO document"),
+        (["--alignments", ""], "--alignments: empty"),
+        (["--alignments", "/dev/stdout"], "/dev/stdout: would be written twice"),
+        (["--alignments", "links", "--alignment-threshold", "nan"], "Invalid value for '--alignment-threshold'"),
+    ],
+)
+def test_what_stands_beside_the_text_is_neither_lost_nor_missed(
+    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("text", "beside"):
+        Path(name).write_text("cat\tKatze\n")
+    assert message in clearhead("translate", "no-bundle", "text", *options, code=2).log
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["beside", "text"]
+    assert Path("beside").read_text() == "cat\tKatze\n"
+
+
+def test_standard_input_is_one_thing_only() -> None:
+    twice = ("translate", "no-bundle", "-", "--replace-unknown", "--lexicon", "-")
+    assert "cannot be both the text and the lexicon" in clearhead(*twice, stdin=b"a\tb\n", code=2).log
+    assert "cannot be both the links and the gold" in clearhead("data", "aer", "-", "-", stdin=b"0-0\n", code=2).log

@@ -85,7 +85,7 @@ def gated(w: dict[str, Array], name: str, rows: list[Array], places: list[int]) 
 def placed(w: dict[str, Array], name: str, ids: list[int]) -> list[Array]:
     """w + p (§3.1)."""
     words, places = w[f"{name}.embedding.weight"], w[f"{name}.positions.weight"]
-    return [np.asarray(words[i] * np.sqrt(words.shape[1]) + places[at]) for at, i in enumerate(ids)]
+    return [np.asarray(words[i] * 0.1 * np.sqrt(words.shape[1]) + places[at]) for at, i in enumerate(ids)]
 
 
 # ---------------------------------------------------------------------------------------------------------- ConvS2S

@@ -1,5 +1,6 @@
 """Links of translations, and unknown words: over words of the very lines, whatever the line was made of."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -235,6 +236,17 @@ def test_where_words_are_not_separated_only_the_piece_is_copied(language: str, c
     assert made._replacement(Aligned(text, ids, [UNK], weights), 0) == copied
 
 
+def test_a_forced_beginning_may_be_unknown_and_stays_what_it_is(unknown: tuple[Translator, Tokenizers]) -> None:
+    writing = unknown[0].writing_unknown()
+    made = linker(writing, lexicon={"Xaver": "X."})
+    given = [("the Xaver Yps", "Die  Zed"), ("the Xaver Yps", "")]
+    forced, free = writing.stream_forced(given, CONFIG, linker=made)
+    assert forced.tokens == ("<unk>",) * 3
+    assert forced.text == "Die Zed Yps"
+    assert math.isfinite(forced.log_prob) and forced.flags == ("unknown_replaced",)
+    assert free.text == "die X. Yps"
+
+
 def test_a_row_that_reads_nothing_leaves_the_unknown_word(unknown: tuple[Translator, Tokenizers]) -> None:
     writing = unknown[0].writing_unknown()
     made = linker(writing, lambda sources, targets: torch.zeros(targets, sources), lexicon={})
@@ -253,10 +265,25 @@ def test_the_lexicon_of_the_aligner_is_read_and_its_likeliest_entry_counts(tmp_p
     path = tmp_path / "words.tsv"
     path.write_text("dog\tHunde\t0.2\ndog\tHund\t0.7\ncat\tKatze\ncat\tKater\n")
     assert read_lexicon(path) == {"dog": "Hund", "cat": "Katze"}
-    for line, message in (("dog", "line 1: no lexicon entry"), ("dog\tHund\tmuch", "line 1: the third column")):
-        path.write_text(line + "\n")
-        with pytest.raises(DataError, match=message):
+    improbable = [f"dog\tHund\t{value}" for value in ("much", "nan", "inf", "-0.1", "1.5", "1e999")]
+    for line in ["dog", "", "dog\t ", " \tHund", "dog\tHund\t0.1\t0.2", *improbable]:
+        path.write_text(f"cat\tKatze\t1\n{line}\n")
+        told = "the third column is no probability" if line in improbable else "no lexicon entry"
+        with pytest.raises(DataError, match=f"line 2: {told}"):
             read_lexicon(path)
+
+
+@pytest.mark.parametrize("threshold", [math.nan, math.inf, -0.1, 1.1])
+def test_a_threshold_that_no_weight_can_be_compared_with_is_refused(threshold: float) -> None:
+    with pytest.raises(InputError, match="between 0 and 1"):
+        Linking(threshold=threshold)
+
+
+def test_a_pair_that_cannot_be_aligned_is_named_by_its_place_in_the_file(caplog: pytest.LogCaptureFixture) -> None:
+    translator, pairs = tiny_translator(), [("the cat", "the cat"), ("\ud800", "x")]
+    linked = [each.links for each in translator.score_stream(pairs, CONFIG, linker=linker(translator), window=1)]
+    assert linked[0] and linked[1] is None
+    assert "pair 2 cannot be aligned" in caplog.text
 
 
 def test_protected_lines_have_no_links(tmp_path: Path) -> None:

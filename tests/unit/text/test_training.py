@@ -126,3 +126,14 @@ class TestSize:
 def train(pairs: list[Pair], kind: str, vocab_size: int, **settings: float) -> Tokenizers:
     config = TokenizerConfig.model_validate({"kind": kind, "vocab_size": vocab_size, **settings})
     return Tokenizers.train(config, lambda: pairs)
+
+
+class TestWords:
+    def test_only_whole_words_are_learnt(self) -> None:
+        """A word that would be cut, or is longer than a piece may be (a line of Chinese), is unknown, not a failure."""
+        strange = ["ba\tbe", "\u2581di", "ka\u2581ki", "\u4f60" * 1380, "x" * 512]
+        pairs = [(f"{word} mo po", "no so") for word in strange] * 3
+        config = TokenizerConfig(kind="word", byte_fallback=False, vocab_size=8)
+        tokenizer = Tokenizers.train(config, lambda: pairs).source
+        assert sorted(tokenizer.pieces(range(4, 8))) == ["\u2581mo", "\u2581no", "\u2581po", "\u2581so"]
+        assert [tokenizer.encode(word) for word in strange] == [[1]] * len(strange)

@@ -109,6 +109,12 @@ def test_a_momentum_that_is_none_yet_is_left_out() -> None:
     assert optimizer_tensors(optimizer, model) == {}
 
 
+def test_a_step_near_nothing_leaves_no_rate_and_breaks_nothing() -> None:
+    tiny = Halving(after=0, every=1e-300)
+    assert rate(tiny, 5, d_model=8, updates=9, epochs=1.0) == 0.0
+    assert rate(Halving(after=1e308, every=1e-300), 5, d_model=8, updates=9, epochs=1.0) == 1.0
+
+
 SUTSKEVER = Halving(peak=0.7, after=5, every=0.5)
 LUONG = Halving(peak=1.0, after=5, every=1)
 

@@ -8,11 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from clearhead.base.errors import ConfigError
+from clearhead.config.strict import structure
 from clearhead.models import build, presets
 from clearhead.models.initialisation import Bahdanau, Default, Uniform, initialise_as
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.cells import Cell
 from clearhead.nn.scores import Additive
+from clearhead.training.config import TrainingConfig
 
 
 def drawn(preset: str, how: Default | Uniform | Bahdanau, seed: int = 3) -> Seq2Seq:
@@ -35,6 +38,11 @@ def test_uniform_fills_its_range_and_nothing_else(reach: float) -> None:
         largest = float(value.abs().max())
         assert 0.9 * reach < largest <= reach * (1 + 1e-6), name
         assert float(value.std()) == pytest.approx(reach / math.sqrt(3), rel=0.1), name
+
+
+def test_a_range_beyond_float32_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"initialisation\.range"):
+        structure(TrainingConfig, {"initialisation": {"kind": "uniform", "range": 1e39}})
 
 
 def test_bahdanau_gives_each_kind_of_weight_its_own() -> None:
