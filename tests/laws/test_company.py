@@ -8,6 +8,7 @@ Each law is followed by faults that it catches.
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from clearhead.decoding import beam as beam_module
+from clearhead.decoding import fixed
 from clearhead.decoding.beam import Beams
 from clearhead.decoding.config import DecodingConfig, Sampling
 from clearhead.decoding.hypotheses import Limits
@@ -136,6 +138,34 @@ def reproducible(model: Seq2Seq, config: DecodingConfig, count: int = COUNT) -> 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 def test_reproducible_translation_does_not_depend_on_company(config: DecodingConfig) -> None:
     assert reproducible(twins().float(), config.model_copy(update={"reproducible": True}))
+
+
+def ancestor(preset: str) -> Seq2Seq:
+    """A small one with weights drawn wide, in float32."""
+    model = build(presets.named(preset, VOCABULARY), seed=1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.7)
+    return model.eval()
+
+
+ANCESTORS = ("seq2seq-tiny", "rnnsearch-tiny", "luong-local-p-tiny", "convs2s-tiny", "bytenet-tiny")
+
+
+@pytest.mark.parametrize("preset", ANCESTORS)
+def test_nor_do_those_of_an_ancestor(preset: str) -> None:
+    model, config = ancestor(preset), CONFIGS["beam"].model_copy(update={"reproducible": True})
+    first, *others = [in_company(model, config, *each) for each in companies(24)]
+    assert all(equal(first, other) for other in others)
+    targets = [source[:-1][: 1 + number % 20] for number, source in enumerate(SOURCES)]
+    first, *others = [forced(model, targets, True, *each) for each in companies(24)]
+    assert all(equal(first, other) for other in others)
+
+
+def test_the_law_sees_a_kernel_that_packs_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixed, "rows_apart", nullcontext)
+    with pytest.raises(AssertionError):
+        test_nor_do_those_of_an_ancestor("seq2seq-tiny")
 
 
 def test_without_it_the_last_bits_do() -> None:

@@ -3,7 +3,8 @@
 A matrix product adds up in an order that depends on the sizes of its matrices, so a sentence usually gets scores that
 differ in the last bits with the number and the lengths of its neighbours. Here every batch has the same number of
 rows, and its lengths are those of the sentence itself, rounded up. Then each of its products has one size, wherever
-the sentence comes, and what stands in the other rows cannot matter.
+the sentence comes, and what stands in the other rows cannot matter. Kernels that look at all rows to choose the sizes
+of their products are not taken (`rows_apart`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TypeVar
 import torch
 import torch.nn.functional as F
 
+from clearhead.nn.kernels import rows_apart
 from clearhead.nn.padding import Padded
 from clearhead.text.symbols import PAD
 
@@ -49,7 +51,8 @@ def by_shape(shapes: Sequence[tuple[int, int]], call: Callable[[tuple[int, int],
         for first in range(0, len(alike), ROWS):
             part = alike[first : first + ROWS]
             filled = part + part[-1:] * (ROWS - len(part))
-            found.update(zip(part, call(shape, filled), strict=False))
+            with rows_apart():
+                found.update(zip(part, call(shape, filled), strict=False))
     return [found[place] for place in range(len(shapes))]
 
 

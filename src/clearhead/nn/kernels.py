@@ -10,6 +10,10 @@ and the final state is that after the last real token, or the first state where 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -17,7 +21,28 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from clearhead.nn.cells import Cell, CellState
 
-__all__ = ["fused", "loop", "reverse_within"]
+__all__ = ["are_apart", "fused", "loop", "reverse_within", "rows_apart"]
+
+_APART: ContextVar[bool] = ContextVar("rows_apart", default=False)
+
+
+@contextmanager
+def rows_apart() -> Iterator[None]:
+    """Within it no road is taken on which the last bits of a row depend on the rows beside it (`decoding.fixed`).
+
+    `fused` is one: packing sorts the rows by length and multiplies those that go on, so a product has as many rows as
+    the company allows.
+    """
+    token = _APART.set(True)
+    try:
+        yield
+    finally:
+        _APART.reset(token)
+
+
+def are_apart() -> bool:
+    """Whether `rows_apart` holds here."""
+    return _APART.get()
 
 
 def reverse_within(x: Tensor, lengths: Tensor) -> Tensor:

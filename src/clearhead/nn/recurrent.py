@@ -21,7 +21,7 @@ from clearhead.base.errors import ConfigError
 from clearhead.nn.cells import Cell, CellState, ElmanCell, LinearCell
 from clearhead.nn.dropout import Dropout
 from clearhead.nn.gru import GruAfterCell, GruBeforeCell
-from clearhead.nn.kernels import fused, loop, reverse_within
+from clearhead.nn.kernels import are_apart, fused, loop, reverse_within
 from clearhead.nn.lstm import Lstm1997Cell, LstmCell
 from clearhead.nn.sweep import swept
 
@@ -106,7 +106,7 @@ class _Stack(nn.Module):
         """One cell over the sequence, in full precision: autocast's 8 bits would add up over the steps."""
         cell = cast("Cell", cell)
         roads: dict[Path, Callable[..., tuple[Tensor, CellState]]] = {"fused": fused, "swept": swept, "loop": loop}
-        run = roads[self.path]
+        run = loop if self.path == "fused" and are_apart() else roads[self.path]
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(cell.bias.dtype)
             state = cell.start(x.shape[0], x) if state is None else tuple(part.to(x.dtype) for part in state)
