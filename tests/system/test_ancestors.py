@@ -141,7 +141,7 @@ def test_without_training_nothing_is_right(tmp_path: Path) -> None:
 
 def test_the_run_names_the_roads(searched: Learnt) -> None:
     log = (searched.run / "train.log").read_text(encoding="utf-8")
-    assert "encoder swept, decoder loop" in log
+    assert "encoder swept, decoder swept" in log
 
 
 def test_an_average_is_the_mean_and_translates(searched: Learnt, tmp_path: Path) -> None:

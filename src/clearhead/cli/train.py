@@ -25,8 +25,8 @@ def train(  # noqa: PLR0913, PLR0917 (one parameter an option)
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Size of the model: tiny, small, base, big, bench-tiny, or an ancestor: seq2seq, rnnsearch, "
-            "luong-local-p, convs2s, bytenet, each also with -tiny.",
+            help="Size of the model: tiny, small, base, big, bench-tiny, seq2seq, rnnsearch, luong-local-p, convs2s, "
+            "bytenet, seq2seq-tiny, rnnsearch-tiny, luong-local-p-tiny, convs2s-tiny, bytenet-tiny.",
             rich_help_panel=RUN,
         ),
     ] = None,
