@@ -15,7 +15,7 @@ Luong et al. 2015, §5.4 and Table 6, report the AER of what attention gives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -250,11 +250,7 @@ def links(weights: Float[Tensor, "T S"], threshold: float | None = None) -> set[
     if not weights.numel():
         return set()
     if threshold is not None:
-        return {(source, target) for target, source in _pairs((weights >= threshold).nonzero().tolist())}
+        return {(source, target) for target, source in (weights >= threshold).nonzero().tolist()}
     best, places = weights.max(1)
     reads = zip(places.tolist(), range(len(weights)), best.tolist(), strict=True)
     return {(source, target) for source, target, weight in reads if weight > 0}
-
-
-def _pairs(found: Iterable[list[int]]) -> Iterable[tuple[int, int]]:
-    return ((first, second) for first, second in found)

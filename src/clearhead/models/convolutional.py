@@ -58,14 +58,12 @@ class ConvolutionalEncoder(nn.Module):
     def __init__(self, config: ConvolutionalEncoderConfig, vocab_size: int) -> None:
         super().__init__()
         self.input = PlacedInput(vocab_size, config.embedding, config.max_positions, config.dropout)
-        widths = [block.width for block in config.blocks for _ in range(block.times)]
-        kernels = [block.kernel for block in config.blocks for _ in range(block.times)]
-        self.enter = Linear(config.embedding, widths[0])
+        self.enter = Linear(config.embedding, config.blocks[0].width)
         self.layers = nn.ModuleList(
             GatedBlock(below, width, kernel, causal=False, dropout=config.dropout)
-            for below, width, kernel in zip([widths[0], *widths], widths, kernels, strict=False)
+            for below, width, kernel in config.layers
         )
-        self.leave = Linear(widths[-1], config.embedding)
+        self.leave = Linear(config.width, config.embedding)
         self.shape = MemoryShape(config.embedding, config.embedding)
 
     def forward(self, source: Padded) -> Memory:
@@ -77,7 +75,7 @@ class ConvolutionalEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, mask)
         keys = self.leave(x)
-        return Memory(keys, keys + embedded, mask, _mean(keys, source))
+        return Memory(keys, keys + embedded, mask, source.mean(keys))
 
 
 class DilatedEncoder(nn.Module):
@@ -101,7 +99,7 @@ class DilatedEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, mask)
         keys = self.norm(x)
-        return Memory(keys, keys, mask, _mean(keys, source))
+        return Memory(keys, keys, mask, source.mean(keys))
 
 
 def dilated_blocks(config: DilatedEncoderConfig | ByteNetConfig, *, causal: bool) -> nn.ModuleList:
@@ -110,8 +108,3 @@ def dilated_blocks(config: DilatedEncoderConfig | ByteNetConfig, *, causal: bool
         DilatedBlock(config.width, config.kernel, dilation, causal=causal, dropout=config.dropout)
         for dilation in config.dilations * config.sets
     )
-
-
-def _mean(keys: Tensor, source: Padded) -> Float[Tensor, "B D"]:
-    total = keys.masked_fill(~source.mask[:, :, None], 0.0).sum(1)
-    return total / source.lengths.clamp(min=1)[:, None]

@@ -33,6 +33,13 @@ class _Gated(Config):
     """On the word vectors, on what enters a convolution, and before the output (§4.2)."""
 
     @property
+    def layers(self) -> list[tuple[int, int, int]]:
+        """The width of what enters each layer, its own, and its kernel, from below."""
+        each = [block for block in self.blocks for _ in range(block.times)]
+        below = [self.blocks[0].width, *(block.width for block in each)]
+        return [(width, block.width, block.kernel) for width, block in zip(below, each, strict=False)]
+
+    @property
     def width(self) -> int:
         """Width of the top layer."""
         return self.blocks[-1].width

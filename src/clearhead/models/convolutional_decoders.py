@@ -77,14 +77,11 @@ class ConvS2SDecoder(nn.Module):
         self.input = PlacedInput(vocab_size, width, config.max_positions, config.dropout)
         self.keys = nn.Identity() if memory.keys == width else Linear(memory.keys, width)
         self.values = nn.Identity() if memory.keys == width else Linear(memory.keys, width)
-        widths = [block.width for block in config.blocks for _ in range(block.times)]
-        kernels = [block.kernel for block in config.blocks for _ in range(block.times)]
-        self.enter = Linear(width, widths[0])
+        self.enter = Linear(width, config.blocks[0].width)
         self.layers = nn.ModuleList(
-            AskingBlock(below, wide, kernel, width, config.dropout)
-            for below, wide, kernel in zip([widths[0], *widths], widths, kernels, strict=False)
+            AskingBlock(below, wide, kernel, width, config.dropout) for below, wide, kernel in config.layers
         )
-        self.leave = Linear(widths[-1], width)
+        self.leave = Linear(config.width, width)
         self.dropout = Dropout(config.dropout)
         self.output = Projection(vocab_size, config.output_width)
 

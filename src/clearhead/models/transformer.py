@@ -89,8 +89,7 @@ class TransformerEncoder(nn.Module):
         for layer in self.layers:
             x = layer(x, visibility)
         x = self.norm(x)
-        total = x.masked_fill(~mask[:, :, None], 0.0).sum(1)
-        return Memory(x, x, mask, total / source.lengths.clamp(min=1)[:, None])
+        return Memory(x, x, mask, source.mean(x))
 
 
 @dataclass(frozen=True)

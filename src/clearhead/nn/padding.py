@@ -49,6 +49,11 @@ class Padded:
         """True where a real token stands: bool [R, T]."""
         return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
 
+    def mean(self, x: Tensor) -> Tensor:
+        """The mean of `x` [R, T, D] over the real positions of each row: [R, D]; zeros for an empty row."""
+        total = x.masked_fill(~self.mask[:, :, None], 0.0).sum(1)
+        return total / self.lengths.clamp(min=1)[:, None]
+
     def rows(self, index: Tensor) -> Padded:
         """The rows that `index` [N] names, in its order."""
         return Padded(self.ids.index_select(0, index), self.lengths.index_select(0, index))

@@ -13,15 +13,16 @@ from clearhead.formats.pharaoh import Links, read_links
 from clearhead.inspection.alignment import Reading
 from clearhead.metrics.alignment_error import alignment_error
 from clearhead.recipes.align import Model, align_corpus, read_bitext
-from clearhead.recipes.compare.lineup import LINE_UP, Size
+from clearhead.recipes.compare.lineup import Size
 from clearhead.recipes.compare.mechanisms import best_head, links_of
 from clearhead.recipes.compare.results import AlignmentError
 from clearhead.recipes.translate import load
 
-__all__ = ["PREFIX", "LinksTask", "link_errors", "link_table", "write_task"]
+__all__ = ["PREFIX", "READERS", "LinksTask", "link_errors", "link_table", "write_task"]
 
 PREFIX = "links-"
 READERS = ("rnnsearch", "luong", "convs2s", "transformer")
+"""The models of the line-up that take part: one of each kind with attention."""
 SEEDS = {"language": 1, "train": 2, "dev": 3, "test": 4}
 
 
@@ -35,12 +36,6 @@ class LinksTask:
     updates: int = 1000
     batch_tokens: int = 512
     size: Size = Size(d_model=64, d_ff=128, layers=2, vocab_size=600, max_length=127, dropout=0.1)  # noqa: RUF009 (frozen)
-
-
-def readers() -> list[str]:
-    """The models of the line-up that take part: those with attention."""
-    names = {entry.name for entry in LINE_UP}
-    return [name for name in READERS if name in names]
 
 
 def write_task(directory: Path, task: LinksTask) -> list[LinkedPair]:
@@ -97,7 +92,7 @@ def link_errors(runs: Path, directory: Path, held: list[LinkedPair]) -> list[Ali
     texts = [(" ".join(pair.source), " ".join(pair.target)) for pair in held]
     gold: list[tuple[Links, Links]] = [(pair.sure, pair.possible) for pair in held]
     found = []
-    for name in readers():
+    for name in READERS:
         run = runs / f"{PREFIX}{name}"
         if not run.is_dir():
             continue

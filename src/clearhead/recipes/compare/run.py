@@ -20,7 +20,7 @@ from clearhead.base.log import logger
 from clearhead.bundle.bundle import versions
 from clearhead.recipes.compare.corpus import Text, TextLimits, prepare
 from clearhead.recipes.compare.lineup import FULL, LINE_UP, QUICK, REFERENCE, Entry, Size, choose, solved
-from clearhead.recipes.compare.links import PREFIX, LinksTask, link_errors, link_table, readers, write_task
+from clearhead.recipes.compare.links import PREFIX, READERS, LinksTask, link_errors, link_table, write_task
 from clearhead.recipes.compare.measuring import Measures, measure, result_fingerprint
 from clearhead.recipes.compare.mechanisms import Mechanisms, gradients, layers, matrices
 from clearhead.recipes.compare.results import (
@@ -160,7 +160,7 @@ class _Comparison:
         plan, quick = self.plan, self.config.quick
         jobs = {entry.name: make_job(self.models, entry.name, self._table(entry)) for entry in self.entries}
         held = write_task(self.task, plan.links)
-        links = [self._link_job(name) for name in readers()] if not self.config.only else []
+        links = [self._link_job(name) for name in READERS] if not self.config.only else []
         self._refuse_others(jobs)
         logger.info("training %d models, %d at once", len(jobs) + len(links), self.processes)
         failed = train_all([*jobs.values(), *links], self.processes, together=quick)
