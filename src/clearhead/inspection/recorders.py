@@ -22,7 +22,7 @@ from clearhead.nn.linear import Linear
 from clearhead.nn.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from clearhead.nn.visibility import Visibility
 
-__all__ = ["LEAVES", "AttentionRecord", "CoreRecorder", "ModuleRecorder", "Recording", "recording_twin"]
+__all__ = ["LEAVES", "CoreRecord", "CoreRecorder", "ModuleRecorder", "Recording", "recording_twin"]
 
 LEAVES = (
     Linear,
@@ -38,7 +38,7 @@ LEAVES = (
 
 
 @dataclass(frozen=True)
-class AttentionRecord:
+class CoreRecord:
     """What one attention core did in one call, or in several joined along the queries.
 
     Row t belongs to the query at position t, which helps to predict token t + 1. `scores` are before the mask, with
@@ -56,7 +56,7 @@ class AttentionRecord:
     weights: Tensor
     mixed: Tensor
 
-    def then(self, later: AttentionRecord) -> AttentionRecord:
+    def then(self, later: CoreRecord) -> CoreRecord:
         """This call and a later one of the same rows, whose keys are these keys and perhaps more.
 
         A key that a query could not see because it had not been written yet has weight 0 and is marked invisible; its
@@ -68,7 +68,7 @@ class AttentionRecord:
             return torch.cat([F.pad(mine, (0, grown), value=fill), theirs], dim=2)
 
         scored = self.scores is not None and later.scores is not None
-        return AttentionRecord(
+        return CoreRecord(
             torch.cat([self.query, later.query], dim=2),
             later.key,
             later.value,
@@ -87,7 +87,7 @@ class Recording:
     first argument) and what came out, calls in their order.
     """
 
-    attention: dict[str, AttentionRecord] = field(default_factory=dict)
+    attention: dict[str, CoreRecord] = field(default_factory=dict)
     inputs: dict[str, list[Tensor]] = field(default_factory=dict)
     outputs: dict[str, list[Tensor]] = field(default_factory=dict)
 
@@ -128,7 +128,7 @@ class CoreRecorder(Core):
         if isinstance(self.core, ScaledDotProduct):
             scores = query @ spread(key, query.shape[1]).transpose(-2, -1) / math.sqrt(query.shape[-1])
         visible = visibility.mask.expand(weights.shape)
-        found = AttentionRecord(query, key, value, visible, scores, weights, mixed)
+        found = CoreRecord(query, key, value, visible, scores, weights, mixed)
         earlier = self._recording.attention.get(self._path)
         self._recording.attention[self._path] = found if earlier is None else earlier.then(found)
         return mixed
