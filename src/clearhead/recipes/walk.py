@@ -10,15 +10,14 @@ from itertools import groupby
 from clearhead.base.errors import InputError
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.hypotheses import Hypothesis
-from clearhead.decoding.search import force
 from clearhead.inspection.replay import Replay, replay
 from clearhead.inspection.search_account import SearchAccount, account_of_search
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.models.transformer import TransformerDecoder, TransformerEncoder
-from clearhead.nn.padding import Padded
+from clearhead.recipes.one_sentence import asked_hypothesis, check_one_line, check_one_search, sentence_ids
 from clearhead.recipes.translator import Translator
 from clearhead.text.config import SPACE_MARK
-from clearhead.text.symbols import EOS, UNK
+from clearhead.text.symbols import UNK
 from clearhead.text.tokenizer import Tokenizer
 
 __all__ = ["Walk", "unknown_pieces", "walk"]
@@ -60,32 +59,21 @@ def walk(translator: Translator, text: str, config: DecodingConfig, target: str 
     longer than the translator takes in one piece, for a target that is longer than the model can read, for a line break
     in either, and for a search that is none (samples, `reproducible`).
     """
-    if config.sampling is not None or config.reproducible:
-        raise InputError("a walk shows a beam search of one sentence: leave out sampling and reproducible")
+    check_one_search(config, "a walk")
     encoder, decoder = translator.model.encoder, translator.model.decoder
     if not isinstance(encoder, TransformerEncoder) or not isinstance(decoder, TransformerDecoder):
         raise InputError("a walk covers the Transformer (model.kind = 'transformer'); this model is of another kind")
     for name, each in (("the text", text), ("--target", target or "")):
-        if broken := re.search(r"[\r\n]", each):
-            raise InputError(
-                f"{name} has a line break, at character {broken.start() + 1}: a walk takes one sentence on one line"
-            )
+        check_one_line(name, each, "a walk")
     tokenizers = translator.tokenizers
-    ids = tokenizers.source.encode(text)
-    if not text.strip() or not ids:
-        raise InputError("there is nothing to translate: give a sentence")
-    if len(ids) > translator.max_source_length:
-        raise InputError(
-            f"the text has {len(ids)} tokens, and the translator takes {translator.max_source_length} at once: "
-            "give one sentence of it"
-        )
+    ids = sentence_ids(translator, text)
     unknown = unknown_pieces(tokenizers.source, text, ids)
     if translator.tag is not None:
         ids = [tokenizers.source.symbol(translator.tag), *ids]
     config = translator.within_positions(config)
     account = account_of_search(translator.model, ids, config)
     best = account.hypotheses[0]
-    walked = best if target is None else _asked(translator, ids, target, config)
+    walked = best if target is None else asked_hypothesis(translator, ids, target, config)
     found = replay(translator.model, ids, walked.tokens)
     return Walk(
         text,
@@ -127,13 +115,3 @@ def unknown_pieces(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> tuple
 
 def _spelt(tokenizer: Tokenizer, ids: list[int]) -> str:
     return "".join(tokenizer.pieces(ids)).replace(SPACE_MARK, " ")
-
-
-def _asked(translator: Translator, source: list[int], target: str, config: DecodingConfig) -> Hypothesis:
-    """The target that was asked for, scored."""
-    tokens = translator.tokenizers.target.encode(target)
-    limit = translator.model.max_positions
-    if limit is not None and len(tokens) >= limit:
-        raise InputError(f"--target has {len(tokens)} tokens, and the model can read {limit - 1}: give a shorter one")
-    read = Padded.from_lists([[*source, EOS]], translator.device)
-    return force(translator.model, read, [tokens], config)[0]
