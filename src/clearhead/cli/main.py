@@ -24,6 +24,7 @@ from clearhead.cli.compare import compare
 from clearhead.cli.ending import Ended, end_at_once, unwinding_on_signals
 from clearhead.cli.evaluate import evaluate
 from clearhead.cli.info import info
+from clearhead.cli.inspect import inspect
 from clearhead.cli.score import score
 from clearhead.cli.train import train
 from clearhead.cli.translate import translate
@@ -94,7 +95,7 @@ app = typer.Typer(
     help="Train a translator on your own parallel text, translate with it, and trust it.",
 )
 app.add_typer(data.app, name="data")
-for command in (train, translate, evaluate, score, average, info, account, verify, walk, compare):
+for command in (train, translate, evaluate, score, average, info, account, verify, walk, inspect, compare):
     app.command(command.__name__)(command)
 
 

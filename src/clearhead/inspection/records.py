@@ -127,6 +127,7 @@ class Unit:
 
     @classmethod
     def of(cls, head: Head) -> Unit:
+        """One head."""
         return cls(head.stack, head.layer, head.head)
 
 

@@ -1,0 +1,115 @@
+"""The report of an inspection: one HTML file that needs nothing else, and the same in a notebook."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+from clearhead.base.files import atomic_write
+from clearhead.explorer.inspect_payload import pack, script_json
+from clearhead.explorer.inspect_words import WORDS
+from clearhead.explorer.walk_page import PageLanguage
+from clearhead.inspection.records import AttentionRecord, EvidenceRecord
+
+__all__ = ["ReportDisplay", "report_html", "write_report"]
+
+Calibration = Mapping[str, Mapping[str, float]]
+"""By method, by task, how well the method did where the answer is known; shown beside the method's name."""
+
+SCRIPTS = (
+    "kit", "tables", "data", "shell", "overview", "card", "matrix", "map", "charts", "parts", "rows", "heat", "tokens",
+    "heads", "tests",
+)  # fmt: skip
+"""In this order: each builds on those before it."""
+STYLES = ("inspect.css", "inspect_views.css")
+
+
+def report_html(
+    attention: AttentionRecord,
+    evidence: EvidenceRecord | None = None,
+    sample: EvidenceRecord | None = None,
+    *,
+    calibration: Calibration | None = None,
+    language: PageLanguage = "en",
+) -> str:
+    """The HTML of a report on one pair: no address in it leads out, and its policy lets nothing in.
+
+    `evidence` is about the pair, `sample` about many pairs of the same model; what neither holds is shown as not
+    tested. `language` is what the page opens in (it holds both). The same records give the same page. Raises
+    InputError if the records do not belong together.
+    """
+    payload = pack(attention, evidence, sample, calibration)
+    style = "".join(map(_resource, STYLES))
+    script = "".join(_resource(f"inspect_{name}.js") for name in SCRIPTS)
+    parts = {
+        "lang": "zh-CN" if language == "zh" else "en",
+        "language": language,
+        "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
+        "form-action 'none'",
+        "title": escape(f"clearhead · {attention.source_text[:60]}"),
+        "style": style,
+        "script": script,
+        "words": script_json({key: [words.en, words.zh] for key, words in WORDS.items()}),
+        "report": script_json(payload.head),
+        "evidence": _base64(payload.evidence),
+        "arrays": _base64(payload.arrays),
+    }
+    # The names are looked for in the template alone: no text of a record can bring in another.
+    pieces = _resource("inspect.html").split("{{")
+    return pieces[0] + "".join(parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:]))
+
+
+def write_report(
+    path: str | Path,
+    attention: AttentionRecord,
+    evidence: EvidenceRecord | None = None,
+    sample: EvidenceRecord | None = None,
+    *,
+    calibration: Calibration | None = None,
+    language: PageLanguage = "en",
+) -> Path:
+    """Write the report to `path`, whole or not at all, and return the path; see `report_html`."""
+    html = report_html(attention, evidence, sample, calibration=calibration, language=language)
+    atomic_write(Path(path), html)
+    return Path(path)
+
+
+@dataclass(frozen=True)
+class ReportDisplay:
+    """The report in a notebook: the last value of a cell shows itself, without a network and apart from the notebook.
+
+    It stands in a frame of its own with no rights but to run its script and to offer downloads. `height` is in pixels.
+    """
+
+    attention: AttentionRecord
+    evidence: EvidenceRecord | None = None
+    sample: EvidenceRecord | None = None
+    calibration: Calibration | None = None
+    language: PageLanguage = "en"
+    height: int = 780
+
+    def _repr_html_(self) -> str:
+        html = report_html(
+            self.attention, self.evidence, self.sample, calibration=self.calibration, language=self.language
+        )
+        return (
+            f'<iframe title="clearhead inspect" sandbox="allow-scripts allow-downloads" width="100%" '
+            f'height="{self.height}" srcdoc="{escape(html)}"></iframe>'
+        )
+
+
+def _resource(name: str) -> str:
+    return resources.files("clearhead.explorer").joinpath(name).read_text(encoding="utf-8")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,179 @@
+"""One sentence and one translation of it: the attention record, and what the methods found beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clearhead.base.errors import InputError
+from clearhead.decoding.config import DecodingConfig
+from clearhead.inspection.ablation import head_ablation, layer_ablation
+from clearhead.inspection.adversarial import adversarial
+from clearhead.inspection.agreement import agreement
+from clearhead.inspection.capture import provenance_of
+from clearhead.inspection.head_roles import head_roles
+from clearhead.inspection.head_statistics import head_statistics
+from clearhead.inspection.importance import head_importance, normalised_by_layer
+from clearhead.inspection.lens import logit_lens
+from clearhead.inspection.perturbation import permutation, uniform
+from clearhead.inspection.records import AttentionRecord, EvidenceRecord, Finding, Token, Unit
+from clearhead.inspection.seed_null import seed_null
+from clearhead.inspection.teaching import Pairs
+from clearhead.inspection.temperature import temperature_curve
+from clearhead.inspection.unit_targets import all_units
+from clearhead.inspection.value_norms import vector_lengths
+from clearhead.models.seq2seq import Seq2Seq
+from clearhead.recipes.inspect.depth import Depth, Tests
+from clearhead.recipes.inspect.pair import InspectedPair, as_given, capture_pair, choose_pair
+from clearhead.recipes.inspect.token_methods import Stage, token_scores
+from clearhead.recipes.inspect.tokens import tokens_of
+from clearhead.recipes.translator import Translator, decoding_config
+
+__all__ = ["ablation_findings", "importance_findings", "inspect_pair", "inspect_sentence"]
+
+
+def inspect_sentence(  # noqa: PLR0913 (every choice by name)
+    translator: Translator,
+    text: str,
+    *,
+    name: str,
+    target: str | None = None,
+    rank: int = 1,
+    config: DecodingConfig | None = None,
+    tests: Tests = "quick",
+    others: Sequence[Translator] = (),
+    seed: int = 1,
+    stage: Stage | None = None,
+) -> tuple[AttentionRecord, EvidenceRecord]:
+    """What the model attends to while it reads `text` and writes a translation, and the evidence beside it.
+
+    The translation is `target`, or hypothesis number `rank` of the search. `name` is what the model is called. `tests`
+    says how much is run (`Depth`). `others` are models of the same shape and vocabulary, trained from other seeds: how
+    much their maps differ is what a difference must be compared with. Raises InputError as `choose_pair` does, and for
+    an ensemble.
+    """
+    pair = choose_pair(translator, text, config or decoding_config(), target=target, rank=rank)
+    return inspect_pair(translator, pair, name=name, tests=tests, others=others, seed=seed, stage=stage)
+
+
+def inspect_pair(
+    translator: Translator,
+    pair: InspectedPair,
+    *,
+    name: str,
+    tests: Tests = "quick",
+    others: Sequence[Translator] = (),
+    seed: int = 1,
+    stage: Stage | None = None,
+) -> tuple[AttentionRecord, EvidenceRecord]:
+    """The same for a pair that was chosen before."""
+    begin = stage or (lambda _: None)
+    depth = Depth.of(tests)
+    begin("attention weights")
+    provenance = provenance_of(translator.model, name, translator.tokenizers.fingerprint)
+    record = capture_pair(translator, pair, provenance)
+    work = _Work(translator, pair, record, depth, seed, begin)
+    scores = token_scores(translator.model, pair, record, gradients=depth.gradients, stage=begin)
+    findings = work.described() + work.tested() + agreement(record, scores)
+    if others:
+        begin("models of other seeds")
+        findings += seed_null([record, *_by_others(translator, pair, others)])
+    begin("logit lens")
+    lens = logit_lens(translator.model, pair.source, pair.target, vocabulary=work.vocabulary)
+    curves = temperature_curve(translator.model, work.pairs) if depth.gradients else []
+    evidence = EvidenceRecord(
+        provenance,
+        "sentence",
+        pairs=1,
+        tokens=len(record.gold),
+        findings=tuple(findings),
+        scores=tuple(scores),
+        lens=lens,
+        curves=tuple(curves),
+        settings={"tests": tests, "seed": str(seed)},
+    )
+    return record, evidence
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One pair, and how deep it is looked at."""
+
+    translator: Translator
+    pair: InspectedPair
+    record: AttentionRecord
+    depth: Depth
+    seed: int
+    begin: Stage
+
+    @property
+    def model(self) -> Seq2Seq:
+        return self.translator.model
+
+    @property
+    def pairs(self) -> Pairs:
+        return Pairs.of([self.pair.source], [self.pair.target], self.translator.device)
+
+    def vocabulary(self, token: int) -> Token:
+        """A token of the target by its id."""
+        return tokens_of(self.translator.tokenizers.target, [token])[0]
+
+    def described(self) -> list[Finding]:
+        """What the maps look like."""
+        lengths = vector_lengths(self.model, self.pair.source, self.pair.target)
+        return head_statistics(self.record) + head_roles(self.record, lengths=lengths)
+
+    def tested(self) -> list[Finding]:
+        """What happens to the predictions when heads are closed or look elsewhere."""
+        if not self.record.layers or not self.depth.shuffles:
+            return []
+        source, target, units = self.pair.source, self.pair.target, all_units(self.model)
+        self.begin("head importance and ablation")
+        found = importance_findings(self.model, self.pairs) + ablation_findings(self.model, self.pairs)
+        self.begin("permuted and equal weights")
+        found += permutation(self.model, source, target, units, shuffles=self.depth.shuffles, seed=self.seed)
+        found += uniform(self.model, source, target, units)
+        if self.depth.adversaries:
+            self.begin("adversarial weights")
+            tried = [each for each in units if each.stack == "cross"]
+            found += adversarial(self.model, source, target, tried, seed=self.seed)
+        return found
+
+
+def importance_findings(model: Seq2Seq, pairs: Pairs) -> list[Finding]:
+    """Michel's importance of every head, and the same within its layer."""
+    raw = head_importance(model, pairs)
+    within = normalised_by_layer(raw)
+    return [
+        Finding("importance", Unit.of(head), {"importance": value, "within_layer": within[head]})
+        for head, value in raw.items()
+    ]
+
+
+def ablation_findings(model: Seq2Seq, pairs: Pairs) -> list[Finding]:
+    """What closing each head, and each layer, costs: the mean over the pairs, in nats a token."""
+    found = []
+    for fill, method in (("zero", "ablation-zero"), ("mean", "ablation-mean")):
+        heads = head_ablation(model, pairs, fill=fill)  # type: ignore[arg-type]
+        layers = layer_ablation(model, pairs, fill=fill)  # type: ignore[arg-type]
+        changes = [(Unit.of(head), change) for head, change in heads.items()]
+        changes += [(Unit(site.stack, site.layer), change) for site, change in layers.items()]
+        found += [
+            Finding(method, unit, {"delta_nll": float(change.mean()), "worst": float(change.max())})
+            for unit, change in changes
+        ]
+    return found
+
+
+def _by_others(translator: Translator, pair: InspectedPair, others: Sequence[Translator]) -> list[AttentionRecord]:
+    """What models of other seeds attend to over the same pair."""
+    found = []
+    for number, other in enumerate(others, start=2):
+        if other.tokenizers.fingerprint != translator.tokenizers.fingerprint:
+            raise InputError(
+                f"model {number}: its tokenizer is not that of the first; maps of other seeds can be compared only "
+                "over the same tokens"
+            )
+        provenance = provenance_of(other.model, f"model {number}", other.tokenizers.fingerprint)
+        found.append(capture_pair(translator, as_given(pair), provenance, other.model))
+    return found

@@ -1,0 +1,145 @@
+"""`clearhead inspect` from the command line: what it reads, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.inspection.record_files import load_records
+from clearhead.inspection.records import Unit
+from tests.system.program import clearhead, write
+
+MODEL = Path(__file__).parents[2] / "docs" / "transformer" / "site" / "model"
+SENTENCE = "他 每天 爱 小 猫"
+PAIRS = [("他 爱 猫", "he loves cats"), ("我 爱 小 猫", "I love small cats")] * 5
+
+
+def sample(folder: Path, pairs: list[tuple[str, str]] = PAIRS) -> list[Path]:
+    return [write(folder / f"pairs.{side}", [pair[side] for pair in pairs]) for side in (0, 1)]
+
+
+def test_what_is_read_is_what_translate_finds(tmp_path: Path) -> None:
+    for rank in (1, 3):
+        clearhead("inspect", MODEL, SENTENCE, "--hypothesis", rank, "--tests", "none", "-o", tmp_path / "r.html",
+                  "--save", tmp_path / "records")  # fmt: skip
+        told = clearhead("translate", MODEL, "--n-best", rank, "--json", stdin=f"{SENTENCE}\n".encode()).objects[0]
+        best = told if rank == 1 else told["alternatives"][rank - 1]
+        found = load_records(tmp_path / "records").attention
+        assert found is not None
+        assert (found.origin, found.rank, found.source_text) == ("search", rank, SENTENCE)
+        assert found.target_text == best["text"]
+        assert found.score == pytest.approx(best["score"], rel=1e-5)
+        assert float(found.log_probs.sum()) == pytest.approx(best["log_prob"], rel=1e-5)
+        assert [token.text for token in found.gold[:-1]] == list(best["tokens"])
+        for layer in found.layers:
+            torch.testing.assert_close(layer.weights.sum(-1), torch.ones(layer.weights.shape[:-1]))
+            assert not layer.weights[:, ~layer.visible].any()
+
+
+def test_a_given_target_is_another_record(tmp_path: Path) -> None:
+    clearhead("inspect", MODEL, SENTENCE, "--target", "she sees old fish", "--tests", "none",
+              "-o", tmp_path / "r.html", "--save", tmp_path / "records")  # fmt: skip
+    found = load_records(tmp_path / "records").attention
+    assert found is not None
+    assert (found.origin, found.rank, found.score, found.target_text) == ("given", None, None, "she sees old fish")
+    told = clearhead("score", MODEL, write(tmp_path / "s", [SENTENCE]), write(tmp_path / "t", ["she sees old fish"]))
+    assert float(found.log_probs.sum()) == pytest.approx(float(told.lines[0].split("\t")[0]), rel=1e-4)
+
+
+def test_quick_tests_leave_nothing_of_a_head_untested_but_adversaries(tmp_path: Path) -> None:
+    clearhead("inspect", MODEL, SENTENCE, "-o", tmp_path / "r.html", "--save", tmp_path / "records")
+    found = load_records(tmp_path / "records")
+    assert found.attention is not None and found.evidence is not None and found.sample is None
+    for layer in found.attention.layers:
+        unit = Unit(layer.stack, layer.layer, 1)
+        methods = {each.method for each in found.evidence.findings if each.unit == unit}
+        expected = {"statistics", "role", "importance", "ablation-zero", "ablation-mean", "permutation", "uniform"}
+        assert methods >= expected and "adversarial" not in methods
+    scored = {each.method for each in found.evidence.scores}
+    assert scored == {
+        "attention", "value-norms", "rollout", "gradient-input", "gradient-norm", "integrated-gradients", "occlusion",
+    }  # fmt: skip
+    assert found.evidence.lens and {each.method for each in found.evidence.curves} == {"temperature"}
+
+
+def test_a_sample_stands_beside_the_sentence(tmp_path: Path) -> None:
+    links = write(tmp_path / "links", ["0-0 1-1 2-2"] * len(PAIRS))
+    ran = clearhead("inspect", MODEL, "--sample", *sample(tmp_path), "--pairs", 9, "--links", links,
+                    "-o", tmp_path / "r.html", "--save", tmp_path / "records")  # fmt: skip
+    assert "pruning" in ran.log
+    found = load_records(tmp_path / "records")
+    assert found.attention is not None and found.sample is not None
+    assert found.attention.target_text == PAIRS[0][1] and found.attention.origin == "given"
+    assert found.sample.pairs == 9
+    assert {each.name.rsplit("/")[-1] for each in found.sample.curves if each.method == "pruning"} == {
+        "encoder", "decoder", "cross", "all",
+    }  # fmt: skip
+    assert all("score" in each.series for each in found.sample.curves if each.method == "pruning")
+    assert found.sample.probes
+    cross = next(each for each in found.sample.findings if each.method == "role" and each.unit.stack == "cross")
+    assert "aligned_score" in cross.values
+
+
+def test_exports_name_the_model_and_the_place(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    clearhead("inspect", MODEL, SENTENCE, "--tests", "none", "-o", tmp_path / "r.html", "--export", out,
+              "--format", "svg", "--format", "csv", "--format", "parquet", "--format", "npz",
+              "--stack", "cross", "--layer", 1, "--head", 2, "--scale", "log", "--language", "zh")  # fmt: skip
+    names = {path.name for path in out.iterdir()}
+    assert {"attention-weights.csv", "attention-weights.parquet", "attention-weights.npz", "findings.csv"} <= names
+    assert len([name for name in names if name.endswith(".svg")]) == 1
+    about: dict[str, Any] = json.loads((out / "attention-weights.meta.json").read_text("utf-8"))
+    assert "softmax" in json.dumps(about) and len(json.dumps(about)) > 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "nothing to look at"),
+        ([" "], "nothing to translate"),
+        (["我\n爱"], "line break"),
+        ([SENTENCE, "-o", "-"], "not to standard output"),
+        ([SENTENCE, "--hypothesis", 9], "beam"),
+        ([SENTENCE, "--target", "she", "--hypothesis", 2], "--hypothesis"),
+        ([SENTENCE, "--target", "she", "--beam", 2], "--beam"),
+        ([SENTENCE, "--pairs", 3], "--sample"),
+        ([SENTENCE, "--layer", 1], "--export"),
+        ([SENTENCE, "--export", "OUT", "--format", "gif"], "gif"),
+        ([SENTENCE, "--export", "OUT", "--stack", "middle"], "middle"),
+        (["--target", "she", "--sample", "A", "B"], "--target"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(tmp_path: Path, arguments: list[object], told: str) -> None:
+    named = [tmp_path / each if each in ("OUT", "A", "B") else each for each in arguments]
+    if "-o" not in named:
+        named += ["-o", tmp_path / "r.html"]
+    assert told in clearhead("inspect", MODEL, *named, code=2).log
+    assert not list(tmp_path.iterdir())
+
+
+def test_samples_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    source, target = sample(tmp_path)
+    short = write(tmp_path / "short", ["he"])
+    log = clearhead("inspect", MODEL, "--sample", source, short, "-o", tmp_path / "r.html", code=2).log
+    assert "10" in log and "1" in log and "short" in log
+    links = write(tmp_path / "links", ["0-0"])
+    log = clearhead(
+        "inspect", MODEL, "--sample", source, target, "--links", links, "-o", tmp_path / "r.html", code=2
+    ).log
+    assert "links has 1 lines" in log
+    blank = [write(tmp_path / name, ["", " "]) for name in ("b.src", "b.trg")]
+    assert "no pair" in clearhead("inspect", MODEL, "--sample", *blank, "-o", tmp_path / "r.html", code=2).log
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_another_seed_is_the_measure_of_a_difference(tmp_path: Path) -> None:
+    clearhead("inspect", MODEL, SENTENCE, "--tests", "none", "--other-seed", MODEL, "-o", tmp_path / "r.html",
+              "--save", tmp_path / "records")  # fmt: skip
+    found = load_records(tmp_path / "records").evidence
+    assert found is not None
+    null = [each for each in found.findings if each.method == "seed-null"]
+    assert null and all(each.values["matched"] == pytest.approx(0, abs=1e-6) for each in null)
