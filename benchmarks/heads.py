@@ -1,7 +1,8 @@
 """What the heads of trained models do: roles, closing, pruning, permuted and adversarial weights, how methods agree.
 
 Over the first pairs of a test set whose targets are given. Each model is named as NAME=BUNDLE; each number is of that
-model alone, trained once, and says nothing about another. `--links` are word links of the pairs (of a statistical
+model alone, trained once, and says nothing about another; NAME=BUNDLE,BUNDLE,… names the same model trained from other
+seeds, too, and tells how far their maps lie apart. `--links` are word links of the pairs (of a statistical
 aligner, or of people) for the aligned heads. Draws the pruning curves beside the record.
 """
 
@@ -21,14 +22,15 @@ TOKEN_METHODS = (
 )  # fmt: skip
 
 
-def looked_at(path: str, arguments: Any) -> dict[str, Any]:
-    """Everything about one model."""
+def looked_at(paths: list[str], arguments: Any) -> dict[str, Any]:
+    """Everything about the first model; the others are its siblings of other seeds."""
     import torch
 
     from clearhead.inspection.agreement import spearman
     from clearhead.recipes.inspect.sample import SampleSize, inspect_sample, read_sample
     from clearhead.recipes.translate import load
 
+    path, *siblings = paths
     translator = load(path, device="cpu")
     sample = read_sample(translator, arguments.source, arguments.target, arguments.pairs, arguments.links)
     size = SampleSize(
@@ -64,6 +66,9 @@ def looked_at(path: str, arguments: Any) -> dict[str, Any]:
         ],
         "probes": [vars(each) | {"selectivity": each.selectivity} for each in evidence.probes],
         "agreement": agreements(translator, sample, arguments.explained),
+        "seeds": between_seeds(
+            translator, [load(each, device="cpu") for each in siblings], sample, arguments.explained
+        ),
     }
 
 
@@ -106,6 +111,26 @@ def agreements(translator: Any, sample: Any, most: int) -> dict[str, dict[str, f
                     gathered.setdefault(f"{one} · {other}", []).append((value, same))
     means = {names: torch.tensor(values).mean(0).tolist() for names, values in gathered.items()}
     return {names: {"tau": tau, "same_first": same} for names, (tau, same) in means.items()}
+
+
+def between_seeds(translator: Any, siblings: list[Any], sample: Any, most: int) -> dict[str, dict[str, float]]:
+    """JSD between the maps of models of other seeds, by layer, the mean over pairs; empty without siblings."""
+    if not siblings:
+        return {}
+    from clearhead.inspection.capture import provenance_of
+    from clearhead.inspection.seed_null import seed_null
+    from clearhead.recipes.inspect.pair import capture_pair
+
+    provenance = provenance_of(translator.model, "", "")
+    gathered: dict[str, list[dict[str, float]]] = {}
+    for pair in sample.chosen[:most]:
+        models = [each.model for each in (translator, *siblings)]
+        for each in seed_null([capture_pair(translator, pair, provenance, model) for model in models]):
+            gathered.setdefault(f"{each.unit.stack} {each.unit.layer}", []).append(each.values)
+    return {
+        layer: {key: sum(each[key] for each in values) / len(values) for key in values[0]}
+        for layer, values in gathered.items()
+    }
 
 
 def pruning_table(models: dict[str, Any]) -> str:
@@ -158,6 +183,16 @@ def agreement_table(models: dict[str, Any]) -> str:
     return table(["model", "methods", "Kendall's τ-b", "same first"], rows)
 
 
+def seeds_table(models: dict[str, Any]) -> str:
+    """How far the maps of other seeds lie apart."""
+    rows = [
+        [name, layer, *(f"{each[key]:.3f}" for key in ("matched", "any_heads", "mean_maps"))]
+        for name, result in models.items()
+        for layer, each in result["seeds"].items()
+    ]
+    return table(["model", "layer", "JSD, heads matched", "any two heads", "mean maps"], rows) if rows else ""
+
+
 def roles_table(models: dict[str, Any]) -> str:
     """How many heads have which role."""
     rows = [
@@ -200,7 +235,7 @@ def draw(models: dict[str, Any], folder: Path, stem: str) -> None:
 def main() -> None:
     """Look at every model, print the tables, record."""
     parser = common_arguments(__doc__ or "")
-    parser.add_argument("models", nargs="*", metavar="NAME=BUNDLE", help="trained models")
+    parser.add_argument("models", nargs="*", metavar="NAME=BUNDLE[,BUNDLE…]", help="trained models")
     parser.add_argument("--source", help="the source side of the test set")
     parser.add_argument("--target", help="its target side")
     parser.add_argument("--links", help="links of its words in Pharaoh format")
@@ -224,10 +259,11 @@ def main() -> None:
     print_header("heads", facts)
     models = {}
     for each in arguments.models:
-        name, _, path = each.partition("=")
+        name, _, paths = each.partition("=")
         print(f"{name}:", flush=True)
-        models[name] = looked_at(path, arguments)
-    text = "\n\n".join(f(models) for f in (roles_table, pruning_table, tests_table, agreement_table))
+        models[name] = looked_at(paths.split(","), arguments)
+    tables = (roles_table, pruning_table, tests_table, agreement_table, seeds_table)
+    text = "\n\n".join(filter(None, (made(models) for made in tables)))
     print(f"\n{text}", flush=True)
     if arguments.record:
         path = record("heads", facts, {"models": models}, text)

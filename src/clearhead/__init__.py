@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clearhead.base.errors import ClearheadError
+    from clearhead.explorer.inspection import inspect
     from clearhead.recipes.translate import load
     from clearhead.recipes.translation import Translation
     from clearhead.recipes.translator import Translator
 
     __version__: str
 
-__all__ = ["ClearheadError", "Translation", "Translator", "__version__", "load"]
+__all__ = ["ClearheadError", "Translation", "Translator", "__version__", "inspect", "load"]
 
 # Looked up on first use (PEP 562), so that `import clearhead` costs nothing and `clearhead --help` loads no torch.
 _HOMES = {
     "ClearheadError": "clearhead.base.errors",
     "Translation": "clearhead.recipes.translation",
     "Translator": "clearhead.recipes.translator",
+    "inspect": "clearhead.explorer.inspection",
     "load": "clearhead.recipes.translate",
 }
 

@@ -27,7 +27,7 @@ def test_what_is_read_is_what_translate_finds(tmp_path: Path) -> None:
         clearhead("inspect", MODEL, SENTENCE, "--hypothesis", rank, "--tests", "none", "-o", tmp_path / "r.html",
                   "--save", tmp_path / "records")  # fmt: skip
         told = clearhead("translate", MODEL, "--n-best", rank, "--json", stdin=f"{SENTENCE}\n".encode()).objects[0]
-        best = told if rank == 1 else told["alternatives"][rank - 1]
+        best = told if rank == 1 else told["alternatives"][rank - 2]
         found = load_records(tmp_path / "records").attention
         assert found is not None
         assert (found.origin, found.rank, found.source_text) == ("search", rank, SENTENCE)
@@ -46,7 +46,8 @@ def test_a_given_target_is_another_record(tmp_path: Path) -> None:
     found = load_records(tmp_path / "records").attention
     assert found is not None
     assert (found.origin, found.rank, found.score, found.target_text) == ("given", None, None, "she sees old fish")
-    told = clearhead("score", MODEL, write(tmp_path / "s", [SENTENCE]), write(tmp_path / "t", ["she sees old fish"]))
+    files = write(tmp_path / "s", [SENTENCE]), write(tmp_path / "t", ["she sees old fish"])
+    told = clearhead("score", MODEL, "-s", files[0], "-t", files[1])
     assert float(found.log_probs.sum()) == pytest.approx(float(told.lines[0].split("\t")[0]), rel=1e-4)
 
 

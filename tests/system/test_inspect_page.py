@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,8 +181,29 @@ def test_the_keyboard_leads_from_the_overview_to_a_cell(browser: Browser, file: 
 # ------------------------------------------------------------------------------------------------------------------ map
 
 
-def test_masked_cells_are_named_and_never_read_as_small_weights(browser: Browser, file: Path) -> None:
-    page = opened(browser, file, [], "#view=map&stack=decoder&layer=1&head=2&row=1")
+@pytest.fixture(scope="module")
+def shown(browser: Browser, file: Path) -> Iterator[tuple[Page, list[str]]]:
+    """One page for all tests of the map, and what it complained of."""
+    faults: list[str] = []
+    yield opened(browser, file, faults, "#view=map", viewport={"width": 1100, "height": 1600}), faults
+    assert faults == []
+
+
+def at(shown: tuple[Page, list[str]], address: str) -> Page:
+    """The page at another head, by its address, with nothing hidden, joined or shown as a table."""
+    page = shown[0]
+    page.evaluate("""address => {
+      const changed = document.querySelectorAll("#view-map input:checked, #view-map .twin > [aria-expanded=true]");
+      changed.forEach((each) => each.click());
+      location.hash = `view=map&${address}`;
+    }""", address)  # fmt: skip
+    head = re.sub(r"stack=(\w+)&layer=(\d)&head=(\d).*", r"\1 \2.\3", address)
+    page.locator(".evidence-card h3", has_text=head).wait_for()
+    return page
+
+
+def test_masked_cells_are_named_and_never_read_as_small_weights(shown: tuple[Page, list[str]]) -> None:
+    page = at(shown, "stack=decoder&layer=1&head=2&row=1")
     page.locator(".map-scroll").focus()
     page.keyboard.press("End")
     assert "masked, exactly 0." in page.locator("#readout").inner_text()
@@ -190,8 +212,8 @@ def test_masked_cells_are_named_and_never_read_as_small_weights(browser: Browser
     assert cells[2:] == ["masked"] * 5 and "masked" not in cells[:2]
 
 
-def test_hidden_keys_are_taken_out_before_everybodys_eyes(browser: Browser, file: Path) -> None:
-    page = opened(browser, file, [], "#view=map&stack=cross&layer=2&head=4&row=2")
+def test_hidden_keys_are_taken_out_before_everybodys_eyes(shown: tuple[Page, list[str]]) -> None:
+    page = at(shown, "stack=cross&layer=2&head=4&row=2")
     weights = layer_of("cross", 2).weights[3].double()
     page.get_by_label("hide <s> and </s>").check()
     removed = weights[:, -1]
@@ -209,11 +231,11 @@ def test_hidden_keys_are_taken_out_before_everybodys_eyes(browser: Browser, file
     assert all(len(row) == len(RECORD.source) - 1 for row in rows)
 
 
-def test_words_are_read_as_the_sum_of_their_pieces_and_read_as_their_mean(browser: Browser, file: Path) -> None:
-    page = opened(browser, file, [], "#view=map&stack=cross&layer=2&head=2")
+def test_words_are_read_as_the_sum_of_their_pieces_and_read_as_their_mean(shown: tuple[Page, list[str]]) -> None:
+    page = at(shown, "stack=cross&layer=2&head=2")
     page.get_by_label("join pieces to words").check()
     page.get_by_role("button", name="Show as a table").first.click()
-    shown = page.eval_on_selector_all(
+    numbers = page.eval_on_selector_all(
         "#view-map .numbers tbody tr",
         NUMBERS,
     )
@@ -222,13 +244,13 @@ def test_words_are_read_as_the_sum_of_their_pieces_and_read_as_their_mean(browse
         [each.word for each in RECORD.source],
         [each.word for each in RECORD.gold],
     )
-    found = torch.tensor(shown)
+    found = torch.tensor(numbers)
     assert found.shape == (wanted.shape[0] + 1, wanted.shape[1] + 1)  # the ends have a row and a column of their own
     assert (found[:-1, :-1] - wanted).abs().max() < 1e-4
 
 
-def test_the_pointer_reads_what_it_points_at_at_every_zoom(browser: Browser, file: Path) -> None:
-    page = opened(browser, file, [], "#view=map&stack=encoder&layer=1&head=4", viewport={"width": 1100, "height": 1600})
+def test_the_pointer_reads_what_it_points_at_at_every_zoom(shown: tuple[Page, list[str]]) -> None:
+    page = at(shown, "stack=encoder&layer=1&head=4")
     weights = layer_of("encoder", 1).weights[3]
     for zoom in (None, "Larger cells", "Larger cells", "Smaller cells"):
         if zoom:
@@ -291,9 +313,8 @@ def test_a_long_map_is_read_by_windows_with_the_error_of_each_number(browser: Br
     assert faults == []
 
 
-def test_picture_and_numbers_can_be_saved(browser: Browser, file: Path, tmp_path: Path) -> None:
-    faults: list[str] = []
-    page = opened(browser, file, faults, "#view=map&stack=decoder&layer=1&head=3")
+def test_picture_and_numbers_can_be_saved(shown: tuple[Page, list[str]], tmp_path: Path) -> None:
+    page = at(shown, "stack=decoder&layer=1&head=3")
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()
     assert download.value.suggested_filename == "attention-decoder-1-3.csv"
@@ -303,14 +324,13 @@ def test_picture_and_numbers_can_be_saved(browser: Browser, file: Path, tmp_path
     layer = layer_of("decoder", 1)
     assert len(rows) == layer.visible.numel()
     for row in rows:
-        at = int(row["row"]) - 1, int(row["column"]) - 1
-        assert abs(float(row["weight"]) - float(layer.weights[2][at])) <= float(row["error"]) + 1e-7
-        assert row["visible"] == str(int(layer.visible[at]))
-        assert (row["query"], row["predicts"]) == (RECORD.prefix[at[0]].text, RECORD.gold[at[0]].text)
+        cell = int(row["row"]) - 1, int(row["column"]) - 1
+        assert abs(float(row["weight"]) - float(layer.weights[2][cell])) <= float(row["error"]) + 1e-7
+        assert row["visible"] == str(int(layer.visible[cell]))
+        assert (row["query"], row["predicts"]) == (RECORD.prefix[cell[0]].text, RECORD.gold[cell[0]].text)
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as PNG").click()
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
-    assert faults == []
 
 
 # ------------------------------------------------------------------------------------------------------ the whole page

@@ -131,9 +131,9 @@
     function draw(fill) {
       const used = rows(fill);
       const worst = used.reduce((most, row) => (row[fill] > most[fill] ? row : most));
-      const summary = () => t("heads.scatter.summary", {
-        count: used.length, worst: unitName(worst.unit), most: number(worst[fill], 4),
-        rho: number(Clearhead.rankCorrelation(used.map((row) => row.importance), used.map((row) => row[fill])), 2),
+      const rho = Clearhead.rankCorrelation(used.map((row) => row.importance), used.map((row) => row[fill]));
+      const summary = () => t(rho === null ? "heads.scatter.few" : "heads.scatter.summary", {
+        count: used.length, worst: unitName(worst.unit), most: number(worst[fill], 4), rho: number(rho, 2),
       });
       const said = el("p", {}, summary());
       onLanguage(() => { said.textContent = summary(); });

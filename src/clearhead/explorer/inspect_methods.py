@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from clearhead.explorer.content import Both
 
-__all__ = ["METHODS", "MethodWords"]
+__all__ = ["CALIBRATED", "METHODS", "MethodWords"]
 
 
 @dataclass(frozen=True)
@@ -356,3 +356,30 @@ _WHOLE = {
 
 METHODS: dict[str, MethodWords] = {**_HEADS, **_TOKENS, **_WHOLE}
 """Every method that a report may show, by its id."""
+
+_LINKS = Both(
+    "The share of target words, on tasks whose links are known, for which the source word with the largest score is "
+    "the right one. Of other text it promises nothing.",
+    "在连线已知的任务上，得分最大的源词正是正确源词的目标词所占的比例。对其他文本不作保证。",
+)
+_RANKS = Both(
+    "Spearman's ρ, from −1 to 1, between this number and how often the head's largest weight lies on the right word, "
+    "over the cross-attention heads of models that solved tasks whose links are known. Below 0 it leads astray.",
+    "在解决了连线已知任务的模型中，对各交叉注意力头计算：该数值与“头的最大权重落在正确词上的频率”之间的 "
+    "Spearman ρ，取值 −1 到 1。小于 0 说明它会误导。",
+)
+_NAMED = Both(
+    "The share of heads that are given the role that they have: heads whose weights were written by hand (planted), "
+    "and aligned heads of models that solved tasks whose links are known.",
+    "被判为其真实角色的头所占的比例：既有手工写定权重的头（植入），也有在连线已知任务上训练好的模型里的对齐头。",
+)
+_NOTHING = Both("It describes; there is nothing that it could be wrong about.", "它只作描述，没有可判对错的内容。")
+_DESCRIPTIVE = ("statistics", "seed-null", *_WHOLE)
+
+CALIBRATED: dict[str, Both] = {
+    **dict.fromkeys(_TOKENS, _LINKS),
+    **dict.fromkeys(_HEADS, _RANKS),
+    **dict.fromkeys(_DESCRIPTIVE, _NOTHING),
+    "role": _NAMED,
+}
+"""What the calibration score beside a method's name is a score of."""

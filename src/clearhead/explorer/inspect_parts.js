@@ -1,7 +1,7 @@
 "use strict";
 // What the heads and the tests view share: numbers of findings, columns of tables, where numbers come from, methods.
 (() => {
-  const { el, say, onLanguage } = Clearhead;
+  const { el, say, tOr, onLanguage } = Clearhead;
   const STACKS = ["encoder", "decoder", "cross"];
   const unitName = (unit) => Clearhead.report.unitName(unit);
 
@@ -44,12 +44,13 @@
 
   /** What methods mean and cannot say, folded away below the picture that they belong to. */
   function methodDetails(methods) {
-    return methods.map((method) => el(
+    return methods.filter((method) => tOr(`method.${method}.what`, "")).map((method) => el(
       "details", { class: "method" },
       el("summary", {}, Clearhead.report.badge(method)),
       say(`method.${method}.what`, {}, "p"),
       el("p", {}, say("method.can", {}, "b"), " ", say(`method.${method}.can`)),
       el("p", {}, say("method.cannot", {}, "b"), " ", say(`method.${method}.cannot`)),
+      el("p", {}, say("method.score", {}, "b"), " ", say(`method.${method}.calibrated`)),
       el("p", { class: "muted" }, say("method.cite"), " ", say(`method.${method}.cite`)),
     ));
   }

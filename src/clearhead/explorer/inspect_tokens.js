@@ -46,7 +46,11 @@
     const parts = ["source", "prefix"].map(sideBox);
     const agreement = el("div", { class: "side" });
     const lens = el("div", { class: "side" });
-    section.append(say("tokens.legend", {}, "p", { class: "note" }), ...parts.map((part) => part.box), agreement, lens);
+    const given = [...new Set(["source", "prefix"].flatMap((side) => rowsOf(side, {}).map((row) => row.method)))];
+    section.append(
+      say("tokens.legend", {}, "p", { class: "note" }), ...parts.map((part) => part.box), agreement, lens,
+      say("tokens.methods", {}, "h3"), ...Clearhead.parts.methodDetails([...given, "lens"]),
+    );
 
     /** Which prediction is chosen: cheap, and told at once. */
     function tell() {
@@ -197,7 +201,6 @@
         ],
         rows: report.lens,
       }),
-      ...Clearhead.parts.methodDetails(["lens"]),
     );
   }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from clearhead.explorer.content import Both
-from clearhead.explorer.inspect_methods import METHODS
+from clearhead.explorer.inspect_methods import CALIBRATED, METHODS
 from clearhead.explorer.inspect_page_words import PAGE_WORDS
 from clearhead.explorer.inspect_value_words import VALUE_WORDS
 
@@ -46,6 +46,7 @@ _GENERAL = {
     "task.copy": Both("copy", "复制"),
     "task.reverse": Both("reverse", "逆序"),
     "task.sort": Both("sort", "排序"),
+    "task.planted": Both("planted heads", "植入的头"),
     "task.language": Both("made-up language", "人造语言"),
     "chart.hover": Both(
         "Point at a mark, or move between marks with the arrow keys, to read its numbers.",
@@ -54,6 +55,7 @@ _GENERAL = {
     "chart.points": Both("marks of the picture", "图中的标记"),
     "method.can": Both("Can say", "能说明"),
     "method.cannot": Both("Cannot say", "不能说明"),
+    "method.score": Both("Calibration score", "校准得分"),
     "method.cite": Both("After", "出处"),
 }
 
@@ -134,6 +136,7 @@ _TOKENS = {
     "tokens.agreement.table": Both(
         "Spearman ρ between the rows over the source, signs left out", "源句各行之间的 Spearman ρ，不计正负号"
     ),
+    "tokens.methods": Both("What each method can and cannot say", "各方法能说明什么，不能说明什么"),
     "tokens.lens": Both("What each layer would predict here", "每一层在此处会预测什么"),
     "tokens.lens.layer": Both("Layer", "层"),
     "tokens.lens.entering": Both("0 (embeddings)", "0（词嵌入）"),
@@ -182,6 +185,10 @@ _HEADS = {
         "{count} heads. The rank correlation between gradient and ablation is {rho}. Closing {worst} costs most: "
         "{most} nats a token.",
         "{count} 个头。梯度与消融的秩相关为 {rho}。关闭 {worst} 损失最大：每词元 {most} nat。",
+    ),
+    "heads.scatter.few": Both(
+        "{count} heads, too few for a rank correlation. Closing {worst} costs most: {most} nats a token.",
+        "{count} 个头，不足以计算秩相关。关闭 {worst} 损失最大：每词元 {most} nat。",
     ),
     "heads.scatter.caution": Both(
         "Heads that stand in for one another all lie low, though together they are needed: see the pruning curve.",
@@ -293,12 +300,13 @@ _TESTS = {
 
 
 def _method_words() -> dict[str, Both]:
-    """`method.ID` is the name of a method, `method.ID.what`, `.can`, `.cannot` and `.cite` are the rest."""
+    """`method.ID` is the name; `method.ID.what`, `.can`, `.cannot`, `.cite` and `.calibrated` are the rest."""
     found = {}
     for method, words in METHODS.items():
         for field in fields(words):
             key = f"method.{method}" if field.name == "name" else f"method.{method}.{field.name}"
             found[key] = getattr(words, field.name)
+        found[f"method.{method}.calibrated"] = CALIBRATED[method]
     return found
 
 

@@ -94,7 +94,8 @@ def mean_contexts(
         for site in sites:
             mask = (batch.source if site.stack == "encoder" else batch.prefix).mask
             found = recording.attention[site.path].mixed  # [R, H, T, E]
-            total = found.masked_fill(~mask[:, None, :, None], 0.0).sum((0, 2))
+            wide = torch.promote_types(found.dtype, torch.float32)  # 8 bits lose count of a few hundred positions
+            total = found.masked_fill(~mask[:, None, :, None], 0.0).sum((0, 2), dtype=wide)
             totals[site] = totals[site] + total if site in totals else total
     if sites and not totals:
         raise InputError(NO_PAIRS)

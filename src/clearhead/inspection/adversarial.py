@@ -222,6 +222,7 @@ class _Attack:
         hidden, _ = decoder.advance(self.prefix, state)
         return _widened(decoder.project(hidden)).softmax(-1)
 
+    @torch.enable_grad()
     def run(self, unit: Unit, keep_weights: bool) -> Adversary:
         """All steps from all starts; the best seen."""
         free = self._starts()

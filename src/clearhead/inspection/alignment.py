@@ -15,21 +15,20 @@ Luong et al. 2015, §5.4 and Table 6, report the AER of what attention gives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from clearhead.base.errors import InputError
-from clearhead.inspection.twin import twin
+from clearhead.inspection.interventions import Change, Interventions
+from clearhead.inspection.sites import attention_sites
 from clearhead.models.ensemble import EnsembleEncoder
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.models.transformer import TransformerDecoder
-from clearhead.nn.cores import Core, spread
 from clearhead.nn.padding import Padded
-from clearhead.nn.visibility import Visibility
 from clearhead.text.symbols import BOS, EOS
 
 __all__ = [
@@ -41,9 +40,6 @@ __all__ = [
     "links",
     "over_words",
 ]
-
-_PREFIX = "decoder."
-_SELF = "self_attention"
 
 
 @dataclass(frozen=True)
@@ -60,47 +56,18 @@ class Reading:
     head: int | None = None
 
 
-class _Recorder(Core):
-    """Stands for a core in a twin, mixes by its weights and keeps them: one [R, H, T, S] a call."""
-
-    def __init__(self, core: Core) -> None:
-        super().__init__()
-        self.core = core
-        self.calls: list[Tensor] = []
-
-    def remember(self, keys: Tensor) -> Tensor:
-        return self.core.remember(keys)
-
-    def weights(self, query: Tensor, key: Tensor, visibility: Visibility) -> Tensor:
-        return self.core.weights(query, key, visibility)
-
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
-        weights = self.core.weights(query, key, visibility)
-        self.calls.append(weights)
-        return weights @ spread(value, query.shape[1])
-
-    def taken(self) -> Tensor:
-        """The weights of all calls since the last time, along the queries."""
-        found = torch.cat(self.calls, dim=2)
-        self.calls.clear()
-        return found
-
-
 def cross_attention_paths(model: Seq2Seq) -> list[str]:
-    """The paths of the cores by which the decoder reads the source, from the first layer to the last; perhaps none."""
-    found: list[str] = []
-    for path, module in model.named_modules():
-        within = bool(found) and path.startswith(f"{found[-1]}.")  # a core made of another is one core
-        if isinstance(module, Core) and path.startswith(_PREFIX) and _SELF not in path.split(".") and not within:
-            found.append(path)
-    return found
+    """The paths of the cores by which the decoder reads the source, from the first layer to the last; perhaps none.
+
+    Raises InputError for an ensemble.
+    """
+    return [site.path for site in attention_sites(model) if site.stack == "cross"]
 
 
 class AttentionReader:
     """Reads what a model attends to, for one pair or many at once.
 
-    A twin of the model with recorders in it does the reading; the model is left as it is. An ensemble reads as the mean
-    of its members.
+    A twin of the model does the reading; the model is left as it is. An ensemble reads as the mean of its members.
     """
 
     def __init__(self, model: Seq2Seq, reading: Reading | None = None) -> None:
@@ -136,13 +103,11 @@ class _Member:
             )
         self._head = reading.head
         self._chosen = [paths[index] for index in _layers(model, len(paths), reading.layer)]
-        self._twin, self._recorders = _recording(model, self._chosen)
+        self._interventions = Interventions(model)
 
     def read(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Tensor:
-        _teach(self._twin, sources, targets)
         layers = []
-        for path in self._chosen:
-            weights = self._recorders[path].taken()
+        for weights in _weights(self._interventions, self._chosen, sources, targets).values():
             if self._head is not None and self._head > weights.shape[1]:
                 raise InputError(f"there is no head {self._head}: the layer has {weights.shape[1]}, counted from 1")
             layers.append(weights.mean(1) if self._head is None else weights[:, self._head - 1])
@@ -162,18 +127,22 @@ def _layers(model: Seq2Seq, count: int, layer: int | None) -> Sequence[int]:
     return [layer - 1]
 
 
-def _recording(model: Seq2Seq, paths: Sequence[str]) -> tuple[Seq2Seq, Mapping[str, _Recorder]]:
-    recorders: dict[str, _Recorder] = {}
+def _weights(
+    interventions: Interventions, paths: Sequence[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> dict[str, Float[Tensor, "R H T S"]]:
+    """What the cores at `paths` weighed while the pairs were read, by path; a recurrent decoder's calls are joined."""
+    calls: dict[str, list[Tensor]] = {path: [] for path in paths}
 
-    def swap(path: str, module: nn.Module) -> nn.Module | None:
-        if path in paths and isinstance(module, Core):
-            recorders[path] = _Recorder(module)
-            return recorders[path]
-        return None
+    def noting(path: str) -> Change:
+        def note(own: Tensor, _: Tensor) -> Tensor:
+            calls[path].append(own)
+            return own
 
-    made = twin(model, swap)
-    made.eval()
-    return made, recorders
+        return Change(weights=note)
+
+    with interventions.using({path: noting(path) for path in paths}) as twin:
+        _teach(twin, sources, targets)
+    return {path: torch.cat(found, dim=2) for path, found in calls.items()}
 
 
 def _teach(model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> None:
@@ -189,12 +158,11 @@ def cross_attention(model: Seq2Seq, source: Sequence[int], target: Sequence[int]
     """What every core that reads the source gave for one pair, by its path, the first layer first; float64 on the CPU.
 
     `source` and `target` are ids without BOS and EOS; rows are the target's tokens and EOS, columns the source's tokens
-    and EOS. Empty for a model without attention. Of an ensemble ask each member.
+    and EOS. Empty for a model without attention. Raises InputError for an
+    ensemble: ask each member.
     """
-    paths = cross_attention_paths(model)
-    made, recorders = _recording(model, paths)
-    _teach(made, [source], [target])
-    return {path: recorders[path].taken()[0].double().cpu() for path in paths}
+    found = _weights(Interventions(model), cross_attention_paths(model), [source], [target])
+    return {path: weights[0].double().cpu() for path, weights in found.items()}
 
 
 def attention_matrix(

@@ -69,6 +69,7 @@ def head_roles(
     record: AttentionRecord,
     *,
     frequencies: Mapping[int, float] | None = None,
+    target_frequencies: Mapping[int, float] | None = None,
     links: frozenset[tuple[int, int]] | None = None,
     linked: Literal["tokens", "words"] = "tokens",
     lengths: Mapping[Unit, Float[Tensor, " S"]] | None = None,
@@ -89,8 +90,9 @@ def head_roles(
     - stripe: weight of all rows on one and the same token that is not special.
     - broad: entropy over the largest that the row could have. Its baseline is 0, that of a head that reads one key.
 
-    Equally large weights share the largest. `frequencies` are counts or shares by id, a missing one being 0. `links`
-    are (source, target) from 0, of tokens or, if so `linked`, of words. `values` hold `<role>_score`, `_baseline`,
+    Equally large weights share the largest. `frequencies` are counts or shares by id, a missing one being 0; they serve
+    the prefix as well unless it has `target_frequencies` of its own, for an id of one vocabulary is another word in the
+    other. `links` are (source, target) from 0, of tokens or, if so `linked`, of words. `values` hold `<role>_score`, `_baseline`,
     `_threshold` and `_rows` of every candidate that could be asked, `words` the `role`, and of a mixed head the
     `nearest`, which lacks least.
     """
@@ -99,7 +101,8 @@ def head_roles(
     found = []
     for layer in record.layers:
         keys = keys_of(record, layer.stack)
-        candidates, offsets = candidates_of(layer, keys, frequencies, wanted if layer.stack == "cross" else None)
+        known = frequencies if target_frequencies is None or layer.stack != "decoder" else target_frequencies
+        candidates, offsets = candidates_of(layer, keys, known, wanted if layer.stack == "cross" else None)
         for head in range(layer.weights.shape[0]):
             unit = Unit(layer.stack, layer.layer, head + 1)
             values = _values(candidates, head)

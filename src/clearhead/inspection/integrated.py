@@ -107,13 +107,14 @@ def integrated_path(
     """
     step = words.minus(nothing)
     sides = (words.source, words.prefix)
-    sums = [each.new_zeros(len(predictions), each.shape[1]) for each in sides]
+    wide = torch.promote_types(step.source.dtype, torch.float32)
+    sums = [each.new_zeros(len(predictions), each.shape[1], dtype=wide) for each in sides]
     shares = ((torch.arange(steps, dtype=torch.float64) + 0.5) / steps).to(step.source)
     for first in range(0, steps, rows):
         points = nothing.between(words, shares[first : first + rows])
         for line, gradient in enumerate(gradients(points, predictions)):
             for total, found in zip(sums, gradient.dot(step), strict=True):
-                total[line] += found.sum(0)
+                total[line] += found.sum(0, dtype=wide)
     return sums[0] / steps, sums[1] / steps
 
 

@@ -2,7 +2,7 @@
 
 A change acts on one core. Its weights may be replaced, in which case the values are mixed by the new ones; and the
 context of each head may be multiplied by a gate ξ, or give way to a constant. Both act before the output projection,
-so the bias of W_O stays outside of the heads (Michel et al. 2019, §2.1 and §2.3). What lies above is worked out anew by
+so the bias of W_O stays outside of the heads (Michel et al. 2019, §2.3). What lies above is worked out anew by
 the very modules of the model. A core that is not changed takes the road that it always takes.
 """
 
@@ -23,8 +23,11 @@ from clearhead.nn.visibility import Visibility
 
 __all__ = ["Change", "Interventions", "NewWeights"]
 
-NewWeights = Callable[[Tensor, Tensor, int], Tensor]
-"""(weights [R, H, T, S], visible bool, the same shape, position of the first query) → other weights, the same shape."""
+NewWeights = Callable[[Tensor, Tensor], Tensor]
+"""(weights [R, H, T, S], visible bool, the same shape) → other weights, the same shape.
+
+A recurrent decoder asks with one query a call, in their order; `unit_targets.rewriting` counts them.
+"""
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,7 @@ class _ChangedCore(Core):
         own = self.core.weights(query, key, visibility)
         if self.change is None or self.change.weights is None:
             return own
-        places = visibility.query_positions
-        first = 0 if places is None else int(places[0, 0])
-        return self.change.weights(own, visibility.mask.expand(own.shape), first)
+        return self.change.weights(own, visibility.mask.expand(own.shape))
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, visibility: Visibility) -> Tensor:
         change = self.change

@@ -86,7 +86,7 @@ def rewriting(targets: Sequence[Target], rewrite: Rewrite) -> dict[str, Change]:
 def _new_weights(target: Target, rewrite: Rewrite) -> NewWeights:
     asked = 0
 
-    def change(own: Tensor, visible: Tensor, first: int) -> Tensor:
+    def change(own: Tensor, visible: Tensor) -> Tensor:
         nonlocal asked
         before, asked = asked, asked + own.shape[2]
         readable = _readable(target.core, own, visible)

@@ -37,7 +37,7 @@ class _Read:
 def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> list[TokenScores]:
     """Method "value-norms", one a layer that reads the source or the target so far: ‖Σ_h α_h[t, s]·f_h(x_s)‖.
 
-    The vectors of the heads are added before they are measured, for they may cancel (Kobayashi et al. 2020, §2.2). Ids
+    The vectors of the heads are added before they are measured, for they may cancel. Ids
     without BOS and EOS; `source` [T, S] for "cross", `prefix` [T, T] for "decoder", not signed, in the units of the
     residual stream. Empty for a model without attention. Raises InputError for an ensemble.
     """

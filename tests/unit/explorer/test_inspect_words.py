@@ -8,8 +8,9 @@ from importlib import resources
 import pytest
 
 from clearhead.explorer.content import Both
-from clearhead.explorer.inspect_methods import METHODS
+from clearhead.explorer.inspect_methods import CALIBRATED, METHODS
 from clearhead.explorer.inspect_words import WORDS
+from clearhead.inspection.calibrated import calibration
 
 IDS = {
     "statistics", "role", "importance", "ablation-zero", "ablation-mean", "permutation", "uniform", "adversarial",
@@ -76,7 +77,17 @@ def test_head_importance_may_be_called_so() -> None:
 def test_every_method_of_the_plan_is_explained_and_no_other() -> None:
     assert set(METHODS) == IDS
     for method in IDS:
-        assert {f"method.{method}{part}" for part in ("", ".what", ".can", ".cannot", ".cite")} <= set(WORDS)
+        assert {f"method.{method}{part}" for part in ("", ".what", ".can", ".cannot", ".cite", ".calibrated")} <= set(
+            WORDS
+        )
+
+
+def test_what_a_calibration_score_is_of_is_told_as_it_was_measured() -> None:
+    said = {"links": "share of target words", "rank-correlation": "Spearman", "named": "share of heads"}
+    recorded = calibration()
+    for method in IDS:
+        measure = recorded.measures.get(method)
+        assert (said[measure] if measure else "It describes") in CALIBRATED[method].en, method
 
 
 def test_every_key_that_a_script_names_is_there() -> None:

@@ -40,7 +40,7 @@ def original(model: Seq2Seq) -> tuple[dict[str, Tensor], Tensor]:
     calls: dict[str, list[Tensor]] = {site.path: [] for site in twin.sites}
 
     def watching(path: str) -> NewWeights:
-        def watch(own: Tensor, visible: Tensor, first: int) -> Tensor:
+        def watch(own: Tensor, visible: Tensor) -> Tensor:
             calls[path].append(own[0])
             return own
 
@@ -58,7 +58,7 @@ def rerun(model: Seq2Seq, weights: dict[str, Tensor], heads: list[int]) -> Tenso
     def setting(path: str) -> NewWeights:
         at = 0
 
-        def change(own: Tensor, visible: Tensor, first: int) -> Tensor:
+        def change(own: Tensor, visible: Tensor) -> Tensor:
             nonlocal at
             new = own.clone()
             new[0, heads] = weights[path][:, at : at + own.shape[2]]
@@ -122,7 +122,7 @@ def test_with_two_keys_the_largest_divergence_is_known(epsilon) -> None:
     rows = torch.stack([share, 1 - share], -1)
     own: list[Tensor] = []
 
-    def change(weights: Tensor, visible: Tensor, first: int) -> Tensor:
+    def change(weights: Tensor, visible: Tensor) -> Tensor:
         own.append(weights[0, 0, 0])
         return torch.cat([weights[:1], rows[:, None, None]])
 

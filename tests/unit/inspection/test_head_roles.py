@@ -128,6 +128,18 @@ def test_the_rare_token_is_the_least_frequent_that_is_not_special() -> None:
     assert found.values["rare-token_score"] == pytest.approx(1 / 6)
 
 
+def test_an_id_of_the_prefix_is_counted_among_the_target_s_words() -> None:
+    read, written = {5: 1.0, 6: 9.0, 7: 9.0, 8: 9.0, 9: 9.0}, {5: 9.0, 6: 1.0, 7: 9.0, 8: 9.0, 9: 9.0}
+
+    def score(stack: Stack, **counts: object) -> float:
+        return role_of(stack, one_key(1, 6, mass=0.3), **counts).values["rare-token_score"]
+
+    assert score("encoder", frequencies=read) != score("encoder", frequencies=written)
+    assert score("decoder", frequencies=read) != score("decoder", frequencies=written)
+    assert score("encoder", frequencies=read, target_frequencies=written) == score("encoder", frequencies=read)
+    assert score("decoder", frequencies=read, target_frequencies=written) == score("decoder", frequencies=written)
+
+
 def reversing(mass: float = 1.0, shift: int = 0) -> Tensor:
     """Six rows: word t is made of source word 4 − t, and EOS of EOS."""
     maps = uniform(6) * (1 - mass)

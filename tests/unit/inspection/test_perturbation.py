@@ -94,7 +94,7 @@ def test_uniform_is_what_a_run_with_equal_weights_gives(make) -> None:
         if "window" in vars(model.get_submodule(site.path)):
             continue  # its equal weights are equal within the window: the test below
 
-        def equal(own: Tensor, visible: Tensor, first: int) -> Tensor:
+        def equal(own: Tensor, visible: Tensor) -> Tensor:
             reachable = visible & (own > 0)  # no weight of these small models underflows
             return reachable.to(own.dtype) / reachable.sum(-1, keepdim=True)
 
@@ -113,7 +113,7 @@ def test_one_head_is_one_head() -> None:
     model = transformer()
     site = next(site for site in attention_sites(model) if (site.stack, site.layer) == ("cross", 1))
 
-    def third(own: Tensor, visible: Tensor, first: int) -> Tensor:
+    def third(own: Tensor, visible: Tensor) -> Tensor:
         new = own.clone()
         new[:, 2] = visible[:, 2].to(own.dtype) / visible[:, 2].sum(-1, keepdim=True)
         return new

@@ -47,10 +47,10 @@ def test_one_is_the_model_and_the_ends_are_the_largest_weight_and_equal_weights(
     curves = {curve.name: curve for curve in temperature_curve(model, pairs, temperatures=(1e-4, 1.0, 1e6))}
     assert set(curves) == {site.stack for site in attention_sites(model)} | {"all"}
 
-    def largest(own: Tensor, visible: Tensor, first: int) -> Tensor:
+    def largest(own: Tensor, visible: Tensor) -> Tensor:
         return torch.zeros_like(own).scatter(-1, own.argmax(-1, keepdim=True), own.sum(-1, keepdim=True))
 
-    def equal(own: Tensor, visible: Tensor, first: int) -> Tensor:
+    def equal(own: Tensor, visible: Tensor) -> Tensor:
         readable = own > 0
         return readable * own.sum(-1, keepdim=True) / readable.sum(-1, keepdim=True).clamp(min=1)
 
@@ -71,7 +71,7 @@ def test_the_entropy_is_that_of_the_rows_of_real_tokens() -> None:
     for source, target in zip(SOURCES, TARGETS, strict=True):
         rows: list[Tensor] = []
 
-        def watch(own: Tensor, visible: Tensor, first: int, rows: list[Tensor] = rows) -> Tensor:
+        def watch(own: Tensor, visible: Tensor, rows: list[Tensor] = rows) -> Tensor:
             rows.append(own[0, 0, 0])
             return own
 

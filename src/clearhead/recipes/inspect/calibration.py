@@ -193,4 +193,4 @@ def _settings(tasks: Sequence[CalibrationTask], models: Sequence[CalibrationMode
 
     found = {f"task {each.name}": said(each) for each in tasks}
     found |= {f"model {each.name}": said(each) for each in models}
-    return found | {"pairs": said(effort)}
+    return found | {"pairs": said(effort), "sign of adversarial": "turned: the less room for other weights, the more"}

@@ -165,6 +165,8 @@ def _part(unit: Unit | None) -> str:
 def head_scores(subject: Subject, effort: Effort) -> list[Score]:
     """How well each method of heads tells the cross-attention heads that are aligned from those that are not.
 
+    The number of "adversarial" is the largest JSD with its sign turned: the less room there is for other weights, the
+    more a head should matter. But flat weights leave less room than sharp ones whatever they are for.
     Nothing for a model of fewer than four such heads. Being aligned is no proof that a model needs the head: another
     may do the same. So a low figure of ablation or importance need not be a fault of the method.
     """

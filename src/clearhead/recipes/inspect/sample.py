@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 from clearhead.base.errors import ClearheadError, DataError, InputError
 from clearhead.base.log import logger
@@ -201,8 +201,7 @@ class _SampleWork:
         """Statistics and roles, over all pairs."""
         self.begin("attention weights of the sample")
         provenance = provenance_of(self.model, "", self.translator.tokenizers.fingerprint)
-        counts = Counter(token for ids in (*self.sample.sources, *self.sample.targets) for token in ids)
-        frequencies = {token: float(count) for token, count in counts.items()}
+        read, written = (_counted(ids) for ids in (self.sample.sources, self.sample.targets))
         statistics, roles = [], []
         for pair, links in zip(self.sample.chosen, self.sample.links, strict=True):
             record = capture_pair(self.translator, pair, provenance)
@@ -211,7 +210,16 @@ class _SampleWork:
             statistics.append(head_statistics(record))
             lengths = vector_lengths(self.model, pair.source, pair.target)
             known = None if links is None else frozenset(links)
-            roles.append(head_roles(record, frequencies=frequencies, links=known, linked="words", lengths=lengths))
+            roles.append(
+                head_roles(
+                    record,
+                    frequencies=read,
+                    target_frequencies=written,
+                    links=known,
+                    linked="words",
+                    lengths=lengths,
+                )
+            )
         return statistics_over(statistics) + roles_over(roles)
 
     def closed(self) -> list[Finding]:
@@ -294,6 +302,11 @@ class _SampleWork:
             "search": "greedy",
             "seed": str(self.seed),
         }
+
+
+def _counted(sentences: Sequence[Sequence[int]]) -> dict[int, float]:
+    """How often each id occurs."""
+    return {token: float(count) for token, count in Counter(chain.from_iterable(sentences)).items()}
 
 
 def _mean_findings(of_pairs: Sequence[Sequence[Finding]]) -> list[Finding]:

@@ -1,0 +1,52 @@
+"""Inspection in one call, for notebooks and scripts: what `clearhead inspect` does, as a value that shows itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from clearhead.decoding.config import DecodingConfig
+from clearhead.explorer.inspect_page import ReportDisplay
+from clearhead.explorer.walk_page import PageLanguage
+from clearhead.recipes.inspect.depth import Tests
+from clearhead.recipes.inspect.families import calibration_for
+from clearhead.recipes.inspect.sample import SampleSize, inspect_sample, take_sample
+from clearhead.recipes.inspect.sentence import inspect_sentence
+from clearhead.recipes.translator import Translator
+
+__all__ = ["inspect"]
+
+
+def inspect(  # noqa: PLR0913 (every choice by name)
+    translator: Translator,
+    text: str,
+    *,
+    target: str | None = None,
+    rank: int = 1,
+    tests: Tests = "quick",
+    sample: Iterable[tuple[str, str]] = (),
+    pairs: int = 200,
+    others: Sequence[Translator] = (),
+    config: DecodingConfig | None = None,
+    name: str = "model",
+    seed: int = 1,
+    language: PageLanguage = "en",
+) -> ReportDisplay:
+    """What the model attends to while it translates `text`, with the evidence beside it.
+
+    As the last value of a notebook's cell the report shows itself; `.attention` and `.evidence` are the records,
+    `.sample` what was found over the first `pairs` of `sample` (source, target), if there is one. The other choices are
+    those of `clearhead inspect`; `name` is what the report calls the model. Raises InputError for what cannot be read.
+
+    `clearhead.inspect(clearhead.load("runs/demo-en-de"), "Turn off the lights").attention.layers[0].weights` is a
+    tensor [heads, queries, keys].
+    """
+    attention, evidence = inspect_sentence(
+        translator, text, name=name, target=target, rank=rank, config=config, tests=tests, others=others, seed=seed
+    )
+    given = list(sample)
+    of_sample = None
+    if given:
+        taken = take_sample(translator, given, pairs)
+        size = SampleSize.of(tests, len(taken.chosen))
+        of_sample = inspect_sample(translator, taken, name=name, size=size, seed=seed)
+    return ReportDisplay(attention, evidence, of_sample, calibration_for(translator.model), language)
