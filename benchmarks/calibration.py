@@ -31,8 +31,9 @@ def measured(arguments: argparse.Namespace) -> Calibration:
 
     tasks, models, effort = TASKS, MODELS, Effort()
     if arguments.quick:
-        tasks = tuple(replace(task, train=1000, held_out=20, words=60, lengths=(3, 5)) for task in TASKS)
-        models = tuple(replace(model, updates=20) for model in MODELS[:1])
+        tasks = tuple(replace(task, train=1500, held_out=20, words=8, lengths=(4, 6)) for task in TASKS[1:2])
+        small = {"peak": 2e-2, "updates": 160, "width": 32, "d_ff": 32, "layers": 1, "dropout": 0.0}
+        models = tuple(replace(model, **small, batch_tokens=256) for model in MODELS if model.name == "rnnsearch")
         effort = Effort(maps=4, integrated=2, untrained=2, heads=4, shuffled=2, shuffles=5, searched=1, steps=5)
     models = tuple(replace(model, seed=arguments.seed) for model in models)
     return calibrate(

@@ -16,7 +16,7 @@ from typing import Any
 from harness import common_arguments, header, print_header, record, table
 
 SIDES = ("permutation", "uniform", "adversarial")
-NUMBER = {"permutation": "median_tvd", "uniform": "mean_tvd", "adversarial": "epsilon_max_jsd"}
+NUMBER = {"permutation": "median_tvd", "uniform": "mean_tvd", "adversarial": "max_jsd"}
 TOKEN_METHODS = (
     "attention", "value-norms", "rollout", "gradient-input", "gradient-norm", "integrated-gradients", "occlusion",
 )  # fmt: skip

@@ -69,6 +69,7 @@ class Opened:
 
     def __call__(self) -> float:
         context = self.browser.new_context(offline=True, viewport={"width": 1200, "height": 900})
+        context.set_default_timeout(120_000)  # a page of 46 MB on a busy machine
         context.add_init_script(WATCH)
         page = context.new_page()
         session = context.new_cdp_session(page)
@@ -145,10 +146,10 @@ def a_translator(size: dict[str, Any], seed: int) -> Any:
 
 
 def made_up(number: int) -> str:
-    """A word of letters for each number, of the length that words of a text have.
+    """A word of four letters for each number.
 
     >>> made_up(0), made_up(1), made_up(36999)
-    ('aaba', 'baba', 'bbtcb')
+    ('aaab', 'baab', 'btcd')
     """
     letters, number = "", number + 26**3
     while number:

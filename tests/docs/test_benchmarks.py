@@ -11,8 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
+
+from clearhead.explorer.inspect_page import write_report
+from clearhead.inspection.records import AttentionLayer, AttentionRecord
+from tests.unit.explorer.inspect_records import attention_record
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text("utf-8"))
@@ -29,10 +37,13 @@ def load(monkeypatch: pytest.MonkeyPatch):
     return load
 
 
-def test_all_seven_are_there() -> None:
+def test_all_ten_are_there() -> None:
     assert SCRIPTS == [
+        "calibration.py",
         "demo_floor.py",
         "faults.py",
+        "heads.py",
+        "inspection.py",
         "multi30k.py",
         "recurrent.py",
         "startup.py",
@@ -60,6 +71,11 @@ def test_help(script: str) -> None:
 def test_readme_names_every_script() -> None:
     text = (BENCHMARKS / "README.md").read_text("utf-8")
     assert [script for script in SCRIPTS if f"`{script}`" not in text] == []
+
+
+def test_readme_shows_how_to_run_every_script() -> None:
+    runs = (BENCHMARKS / "README.md").read_text("utf-8").split("## Runs")[1].split("\n## ")[0]
+    assert [script for script in SCRIPTS if f"benchmarks/{script} " not in runs] == []
 
 
 def test_multi30k_says_that_its_corpus_is_absent(tmp_path: Path) -> None:
@@ -228,6 +244,58 @@ def test_the_rival_cannot_see_padding_or_the_future(load) -> None:
     torch.testing.assert_close(model(source, prefix[:, :2]), whole[:, :2], atol=1e-5, rtol=1e-4)
     wider = torch.tensor([[4, 5, 6, peer.PAD, peer.PAD]])
     torch.testing.assert_close(model(wider, prefix), whole, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("digits", [None, 4])
+def test_the_naive_page_holds_every_weight_of_the_record(load, tmp_path: Path, digits: int | None) -> None:
+    report = load("inspection_report")
+    record = attention_record(rank=1)
+    report.write_naive(tmp_path / "a.html", record, digits)
+    text = (tmp_path / "a.html").read_text("utf-8")
+    maps = json.loads(text.split('id="maps">')[1].split("</script>")[0])
+    assert len(maps) == len(record.layers)
+    for layer, held in zip(record.layers, maps, strict=True):
+        for head, rows in enumerate(held):
+            for row, weights in enumerate(rows):
+                kept = layer.weights[head, row].tolist()
+                assert weights == (kept if digits is None else [round(each, digits) for each in kept])
+
+
+def test_the_inspected_pair_has_as_many_tokens_as_it_says(load) -> None:
+    report = load("inspection_report")
+    assert doctest.testmod(report).failed == 0
+    size = report.QUICK["quick"]
+    assert len({report.made_up(number) for number in range(37000)}) == 37000
+    translator = report.a_translator(size, seed=1)
+    pair = report.a_pair(translator, size, seed=1)
+    assert translator.tokenizers.source.vocab_size == size["vocab"]
+    for text, ids in ((pair.source_text, pair.source), (pair.target_text, pair.target)):
+        assert len(ids) == len(text.split()) == size["tokens"] - 1
+        assert tuple(translator.tokenizers.source.encode(text)) == ids
+
+
+def test_an_opened_report_is_timed_and_held_to_its_record(load, browser: Browser, tmp_path: Path) -> None:
+    report = load("inspection_report")
+    record = attention_record(rank=1)
+    page = report.Opened("report", write_report(tmp_path / "a.html", record), browser)
+    assert page() == page.seen[0]["unpacked"] / 1000
+    marks = [page.seen[0][name] for name in ("script", "unpacked", "ready", "drawn")]
+    assert marks[0] > 0 and marks == sorted(marks)
+    assert page.seen[0]["processor"] > 0
+    assert browser.contexts == []
+    assert report.apart(browser, page.file, record) < 2e-5  # 16 bits of √w
+    bent = [vars(layer) | {"weights": layer.weights.roll(1, -1)} for layer in record.layers]
+    other = AttentionRecord(**{**vars(record), "layers": tuple(AttentionLayer(**each) for each in bent)})
+    assert report.apart(browser, page.file, other) > 0.01
+    fewer = AttentionRecord(**{**vars(record), "layers": record.layers[1:]})
+    with pytest.raises(RuntimeError, match="heads"):
+        report.apart(browser, page.file, fewer)
+
+
+def test_medians_leave_the_warm_up_out(load) -> None:
+    report = load("inspection_report")
+    page = report.Opened("report", Path("a.html"), None, [{"ready": each} for each in (90.0, 3.0, 1.0, 2.0)])
+    assert page.medians(3) == {"ready": 2.0}
 
 
 def test_a_record_names_no_folder_of_the_machine(load) -> None:

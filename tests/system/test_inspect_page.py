@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 VIEWS = ("overview", "map", "tokens", "heads", "tests")
 RECORD = attention_record(rank=1)
-READY = "document.documentElement.dataset.ready === 'true'"
+READY = "html[data-ready=true]"
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def opened(browser: Browser, file: Path, faults: list[str], address: str = "", *
     page.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
     page.on("request", lambda request: request.url.startswith(("file:", "blob:")) or faults.append(request.url))
     page.goto(f"{file.as_uri()}{address}")
-    page.wait_for_function(READY)
+    page.wait_for_selector(READY, state="attached")
     return page
 
 
@@ -370,7 +370,7 @@ def test_the_languages_change_without_loading(browser: Browser, file: Path) -> N
     page.locator("#tab-map").click()
     assert "证据：交叉 1.2" in page.locator(".evidence-card").inner_text()
     page.reload()
-    page.wait_for_function(READY)
+    page.wait_for_selector(READY, state="attached")
     assert page.locator("#view-map h2").inner_text() == "注意力图"
     assert page.evaluate("document.getElementById('language').textContent") == "English"
     assert faults == []
@@ -446,7 +446,7 @@ def test_a_notebook_shows_it_without_a_network(browser: Browser, tmp_path: Path)
     page.on("request", lambda request: request.url.startswith("file:") or faults.append(request.url))
     page.goto((tmp_path / "notebook.html").as_uri())
     inner = page.frames[1]
-    inner.wait_for_function(READY)
+    inner.wait_for_selector(READY, state="attached")
     inner.locator("#tab-map").click()
     assert "attention weight" in inner.locator("#readout").inner_text()
     assert faults == []
@@ -464,7 +464,7 @@ def test_128_tokens_and_144_heads_are_below_two_megabytes_and_open_within_a_seco
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})  # processor time: others run beside the test
     page.goto(out.as_uri())
-    page.wait_for_function(READY)
+    page.wait_for_selector(READY, state="attached")
     metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
     assert page.locator(".thumb").count() == 144
     assert 0 < metrics["TaskDuration"] < 1.0

@@ -111,7 +111,7 @@ def test_the_keyboard_alone_is_enough(browser: Browser, file: Path) -> None:
     assert shown(page) == [every[-2]]
 
     page.evaluate("location.hash = 'encoder-1-attention'")
-    page.wait_for_function("document.activeElement.id === 'encoder-1-attention-title'")
+    page.wait_for_selector("#encoder-1-attention-title:focus")
     page.keyboard.press("Tab")  # the tabs of the heads
     assert page.evaluate("document.activeElement.getAttribute('role')") == "tab"
     page.keyboard.press("ArrowRight")

@@ -11,9 +11,12 @@ from clearhead.cli import options as shared
 
 if TYPE_CHECKING:
     from clearhead.inspection.records import AttentionRecord, EvidenceRecord
+    from clearhead.inspection.sites import Stack
 
 __all__ = ["inspect"]
 
+SHOWN = 120
+"""Letters of the translation that the last line shows."""
 FOR_A_SAMPLE = ("pairs", "links")
 FOR_AN_EXPORT = ("formats", "scale", "stacks", "layers", "heads")
 FOR_A_SEARCH = ("hypothesis", "beam", "max_length")
@@ -103,35 +106,49 @@ def inspect(  # noqa: PLR0913, PLR0917 (one parameter an option)
     from clearhead.base.errors import InputError
     from clearhead.base.log import logger
 
-    if output == "-":
-        raise InputError("--output: the report is written to a file, not to standard output; give it a name")
     _check_useless(context, sample is None, FOR_A_SAMPLE, "of a sample; add --sample SOURCE TARGET")
     _check_useless(context, export is None, FOR_AN_EXPORT, "of exported files; add --export DIR")
+    _check_useless(context, tests == "none", ("seed",), "of what is drawn, and --tests none draws nothing")
     _check_useless(context, target is not None, FOR_A_SEARCH, "of a search, and --target is read without one")
+    from clearhead.recipes.inspect.places import check_places
+
     if text is None and sample is None:
         raise InputError("there is nothing to look at: give a sentence, or --sample SOURCE TARGET")
     if text is None and target is not None:
         raise InputError("--target is the translation of a sentence: give the sentence as well")
-    config = shared.decoding(context, beam=beam, penalty=penalty, alpha=alpha, max_length=max_length)
+    config = shared.decoding(context, beam=beam, penalty=penalty, alpha=alpha, max_length=max_length, seeded=False)
+    check_places(output, save, export)
     translator = shared.open_translator(bundle, None, weights, device, threads, tag)
     others = [shared.open_translator(each, None, weights, device, threads, tag) for each in seeds or []]
+
+    from clearhead.inspection.sites import attention_sites
+    from clearhead.recipes.inspect.sentence import check_others, inspect_pair
+
+    check_others(translator, others, seeds or [])
 
     from clearhead.explorer.inspect_page import write_report
     from clearhead.inspection.record_files import save_records
     from clearhead.recipes.inspect.families import calibration_for
-    from clearhead.recipes.inspect.pair import choose_pair
+    from clearhead.recipes.inspect.pair import choose_pair, unknown_tokens
     from clearhead.recipes.inspect.sample import SampleSize, inspect_sample, read_sample
-    from clearhead.recipes.inspect.sentence import inspect_pair
 
     name = Path(bundle).resolve().name
     calibration = calibration_for(translator.model)
-    write_exports = _exporter(export, formats, stacks, layers, heads, scale, language)
+    there = [(site.stack, site.layer, site.heads) for site in attention_sites(translator.model)]
+    write_exports = _exporter(name, there, export, formats, stacks, layers, heads, scale, language)
     taken = None if sample is None else read_sample(translator, *sample, pairs, links)
     if text is None:
         assert taken is not None
         pair = taken.chosen[0]
     else:
         pair = choose_pair(translator, text, config, target=target, rank=hypothesis)
+    for side, unknown in zip(("the text", "the translation"), unknown_tokens(translator, pair), strict=True):
+        if unknown:
+            logger.warning(
+                "%s has tokens that the vocabulary has no piece for (%s): the model reads <unk> there",
+                side,
+                ", ".join(map(repr, dict.fromkeys(unknown))),
+            )
     stage = logger.info
     record, evidence = inspect_pair(translator, pair, name=name, tests=tests, others=others, seed=seed, stage=stage)
     of_sample = None
@@ -142,10 +159,13 @@ def inspect(  # noqa: PLR0913, PLR0917 (one parameter an option)
         save_records(save, record, evidence, of_sample)
     write_exports(record, evidence, of_sample)
     write_report(output, record, evidence, of_sample, calibration=calibration, language=language)
-    logger.info("%s: %s", output, record.target_text)
+    told = record.target_text if len(record.target_text) <= SHOWN else f"{record.target_text[: SHOWN - 1]}…"
+    logger.info("%s: %s", output, told or "(an empty translation)")
 
 
 def _exporter(  # noqa: PLR0913, PLR0917 (the options of --export)
+    model: str,
+    there: list[tuple[Stack, int, int]],
     directory: str | None,
     formats: list[str] | None,
     stacks: list[str] | None,
@@ -160,10 +180,12 @@ def _exporter(  # noqa: PLR0913, PLR0917 (the options of --export)
     from pathlib import Path
 
     from clearhead.inspection.sites import STACKS
-    from clearhead.recipes.inspect.exports import check_formats, check_stacks, export
+    from clearhead.recipes.inspect.exports import check_choice, check_formats, check_stacks, export
 
     wanted = check_formats(formats or ["png", "csv"])
     chosen = check_stacks(stacks or STACKS)
+    if there or stacks or layers or heads:  # without attention there are still the tables of the evidence
+        check_choice(model, there, chosen, layers, heads)
 
     def write(record: AttentionRecord, evidence: EvidenceRecord, sample: EvidenceRecord | None) -> None:
         if record.layers:

@@ -113,10 +113,12 @@ def decoding(
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
+    seeded: bool = True,
     **options: object,
 ) -> DecodingConfig:
     """The search that the options describe; any sampling option turns sampling on.
 
+    `seeded` says whether --seed, where the command has it, is that of the samples.
     Raises InputError for options that stand on the command line of `context` and would change nothing.
     """
     from clearhead.base.errors import InputError
@@ -128,7 +130,7 @@ def decoding(
         options["sampling"] = chosen
         if useless := given(context, "beam"):
             raise InputError(f"{useless} is for a search, and samples are drawn without one; leave one of the two out")
-    elif useless := given(context, "seed"):
+    elif seeded and (useless := given(context, "seed")):
         raise InputError(f"{useless} changes nothing in a search: add --sample, or leave it out")
     if options.get("penalty") == "none" and (useless := given(context, "alpha")):
         raise InputError(

@@ -13,9 +13,10 @@ from itertools import product
 from clearhead.base.errors import InputError
 from clearhead.base.seeds import python_rng
 
-__all__ = ["Language", "LinkedPair", "copied", "reversed_pairs", "sorted_pairs"]
+__all__ = ["Language", "Link", "LinkedPair", "copied", "reversed_pairs", "sorted_pairs"]
 
 Link = tuple[int, int]
+"""A word of the source and a word of the target, counted from 0."""
 
 ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z")
 VOWELS = ("a", "e", "i", "o", "u")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import csv
-import hashlib
 import io
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import get_args
 
@@ -31,6 +28,7 @@ from clearhead.explorer.comparison_verdicts import VERDICTS, Claim
 from clearhead.explorer.comparison_words import LABELS, SECTIONS
 from clearhead.explorer.content import Both
 from clearhead.explorer.html import both
+from clearhead.explorer.single_file import base64_of, filled, policy, resource
 from clearhead.explorer.walk_page import PageLanguage
 from clearhead.recipes.compare.cited import CITED, PAPERS, SCALES, Section
 from clearhead.recipes.compare.lineup import LINE_UP
@@ -97,13 +95,12 @@ def _page(
     judged: list[Claim],
     language: PageLanguage,
 ) -> str:
-    style, script = _resource("comparison.css"), _resource("comparison.js")
+    style, script = resource("comparison.css"), resource("comparison.js")
     title = LABELS["title"]
     parts = {
         "lang": "zh-CN" if language == "zh" else "en",
         "language": language,
-        "policy": f"default-src 'none'; img-src data:; script-src {_hash(script)}; style-src {_hash(style)}; "
-        "base-uri 'none'; form-action 'none'",
+        "policy": policy(script, style, images=True),
         "title": f"clearhead · {escape(title.zh if language == 'zh' else title.en)}",
         "style": style,
         "script": script,
@@ -115,9 +112,7 @@ def _page(
         ),
         **{f"label_{name}": both(LABELS[name]) for name in ("skip", "theme", "sections")},
     }
-    # The names are looked for in the template alone: no text of a corpus can bring in another.
-    pieces = _resource("comparison.html").split("{{")
-    return pieces[0] + "".join(parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:]))
+    return filled(resource("comparison.html"), parts)
 
 
 def _navigation() -> str:
@@ -205,7 +200,7 @@ def _empty() -> str:
 def _figure(each: Picture, name: Section) -> str:
     caption = escape(each.caption.en)
     images = "".join(
-        f'<img class="{theme}" alt="{caption}" src="data:image/svg+xml;base64,{_base64(drawing)}">'
+        f'<img class="{theme}" alt="{caption}" src="data:image/svg+xml;base64,{base64_of(drawing.encode())}">'
         for theme, drawing in (("light", each.light), ("dark", each.dark))
     )
     kind = ' class="matrix"' if name == "alignments" else ""
@@ -258,15 +253,3 @@ def _csv(rows: Sequence[Sequence[object]]) -> str:
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows([["" if cell is None else cell for cell in row] for row in rows])
     return written.getvalue()
-
-
-def _resource(name: str) -> str:
-    return resources.files("clearhead.explorer").joinpath(name).read_text(encoding="utf-8")
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

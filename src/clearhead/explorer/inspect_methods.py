@@ -47,9 +47,9 @@ _HEADS = {
     "role": MethodWords(
         Both("Role", "角色"),
         Both(
-            "A name for the pattern whose score lies furthest above its threshold; beside it stands what a map without "
-            "any pattern, of the same length and mask, would score.",
-            "得分超过阈值最多的模式名称；旁边是同样长度、同样掩码但没有任何模式的图会得到的分数。",
+            "The first pattern whose score reaches its threshold, the special before the general; beside it stands "
+            "what a map without any pattern, of the same length and mask, would score.",
+            "由特殊到一般，第一个得分达到阈值的模式；旁边是同样长度、同样掩码但没有任何模式的图会得到的分数。",
         ),
         Both("Where a head looks as a habit.", "说明一个头习惯看向哪里。"),
         Both(
@@ -110,9 +110,10 @@ _HEADS = {
     "permutation": MethodWords(
         Both("Permuted weights", "权重置换"),
         Both(
-            "The weights of every row are shuffled among the tokens it may see; how far do the predictions move? The "
-            "median total variation distance (TVD) over the shuffles.",
-            "把每行的权重在它可见的词元之间随机打乱，预测会移动多远？取多次打乱的总变差距离（TVD）中位数。",
+            "The weights of every row are shuffled among the tokens it may see, <s> and </s> apart; how far do the "
+            "predictions move? The median total variation distance (TVD) over the shuffles.",
+            "把每行的权重在它可见的词元之间随机打乱（<s> 与 </s> 除外），预测会移动多远？"
+            "取多次打乱的总变差距离（TVD）中位数。",
         ),
         Both(
             "Whether it matters where these weights lie. 0: not at all; 1: altogether.",
@@ -159,9 +160,8 @@ _HEADS = {
     "agreement": MethodWords(
         Both("Agreement with other methods", "与其他方法的一致性"),
         Both(
-            "Rank correlation (Kendall τ-b and Spearman ρ) between the rows of a head and those of a method that does "
-            "not read weights.",
-            "某个头的各行与一个不读权重的方法的各行之间的秩相关（Kendall τ-b 与 Spearman ρ）。",
+            "Rank correlation (Kendall τ-b and Spearman ρ) between the rows of a head and those of another method.",
+            "某个头的各行与另一方法的各行之间的秩相关（Kendall τ-b 与 Spearman ρ）。",
         ),
         Both("Whether two ways of looking put tokens in the same order.", "说明两种看法给词元排出的次序是否相同。"),
         Both(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from importlib import resources
 from pathlib import Path
 
 from clearhead.base.files import atomic_write
-from clearhead.explorer.inspect_payload import pack, script_json
+from clearhead.explorer.inspect_payload import pack
 from clearhead.explorer.inspect_words import WORDS
+from clearhead.explorer.single_file import base64_of, filled, policy, resource, script_json
 from clearhead.explorer.walk_page import PageLanguage
 from clearhead.inspection.records import AttentionRecord, EvidenceRecord
 
@@ -44,24 +42,21 @@ def report_html(
     InputError if the records do not belong together.
     """
     payload = pack(attention, evidence, sample, calibration)
-    style = "".join(map(_resource, STYLES))
-    script = "".join(_resource(f"inspect_{name}.js") for name in SCRIPTS)
+    style = "".join(map(resource, STYLES))
+    script = "".join(resource(f"inspect_{name}.js") for name in SCRIPTS)
     parts = {
         "lang": "zh-CN" if language == "zh" else "en",
         "language": language,
-        "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
-        "form-action 'none'",
+        "policy": policy(script, style),
         "title": escape(f"clearhead · {attention.source_text[:60]}"),
         "style": style,
         "script": script,
         "words": script_json({key: [words.en, words.zh] for key, words in WORDS.items()}),
         "report": script_json(payload.head),
-        "evidence": _base64(payload.evidence),
-        "arrays": _base64(payload.arrays),
+        "evidence": base64_of(payload.evidence),
+        "arrays": base64_of(payload.arrays),
     }
-    # The names are looked for in the template alone: no text of a record can bring in another.
-    pieces = _resource("inspect.html").split("{{")
-    return pieces[0] + "".join(parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:]))
+    return filled(resource("inspect.html"), parts)
 
 
 def write_report(
@@ -93,23 +88,19 @@ class ReportDisplay:
     language: PageLanguage = "en"
     height: int = 780
 
-    def _repr_html_(self) -> str:
-        html = report_html(
+    def html(self) -> str:
+        """The report as a page of its own."""
+        return report_html(
             self.attention, self.evidence, self.sample, calibration=self.calibration, language=self.language
         )
+
+    def write(self, path: str | Path) -> Path:
+        """Write the report to `path`, whole or not at all, and return the path."""
+        atomic_write(Path(path), self.html())
+        return Path(path)
+
+    def _repr_html_(self) -> str:
         return (
             f'<iframe title="clearhead inspect" sandbox="allow-scripts allow-downloads" width="100%" '
-            f'height="{self.height}" srcdoc="{escape(html)}"></iframe>'
+            f'height="{self.height}" srcdoc="{escape(self.html())}"></iframe>'
         )
-
-
-def _resource(name: str) -> str:
-    return resources.files("clearhead.explorer").joinpath(name).read_text(encoding="utf-8")
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

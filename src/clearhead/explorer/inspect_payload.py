@@ -21,7 +21,7 @@ from clearhead.inspection.records import (
     Unit,
 )
 
-__all__ = ["FORMAT", "ROOM", "SHADES", "Payload", "pack", "script_json"]
+__all__ = ["FORMAT", "ROOM", "SHADES", "Payload", "pack"]
 
 FORMAT = "clearhead inspect 1"
 SHADES = (255, 127, 63)
@@ -58,11 +58,6 @@ def pack(
         if small or max(len(attention.source), len(attention.prefix)) <= WHOLE:
             break
     return payload
-
-
-def script_json(value: object) -> str:
-    """JSON that can stand in a script element: no text in it can end the element, or begin a comment."""
-    return _json(value).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _packed(

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
 from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +11,7 @@ from clearhead.base.files import atomic_write
 from clearhead.explorer.content import Both, Fold, Group, Matrix, Window
 from clearhead.explorer.ending import output_group, overview_group, search_group
 from clearhead.explorer.html import both, navigation, section
+from clearhead.explorer.single_file import filled, policy, resource, script_json
 from clearhead.explorer.stages import Stages
 from clearhead.recipes.translate import load
 from clearhead.recipes.translator import decoding_config
@@ -87,27 +84,22 @@ def groups(found: Walk) -> list[Group]:
 def page(found: Walk, language: PageLanguage = "en", back: str | None = None) -> str:
     """The HTML of a walk: no address in it leads out but `back`, and its policy lets nothing in."""
     everything = groups(found)
-    style, script = _resource("walk.css"), _resource("walk.js")
+    style, script = resource("walk.css"), resource("walk.js")
     title = Both(f"clearhead · {found.text[:60]}", f"clearhead · {found.text[:60]}")
     parts = {
         "lang": "zh-CN" if language == "zh" else "en",
         "language": language,
-        "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
-        "form-action 'none'",
+        "policy": policy(script, style),
         "title": escape(title.zh if language == "zh" else title.en),
         "brand": _brand(back),
         "style": style,
         "script": script,
-        "data": _json(_data(everything)),
+        "data": script_json(_data(everything)),
         "navigation": navigation(everything),
         "sections": "".join(section(group, step) for group in everything for step in group.steps),
         **{f"label_{name}": both(words) for name, words in LABELS.items() if name != "handbook"},
     }
-    html = _resource("walk.html")
-    for name in parts:  # the names are looked for in the template alone: no text can bring in another
-        assert html.count(f"{{{{{name}}}}}") == 1, name
-    pieces = html.split("{{")
-    return pieces[0] + "".join(parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:]))
+    return filled(resource("walk.html"), parts)
 
 
 def _brand(back: str | None) -> str:
@@ -138,17 +130,3 @@ def _exact(cell: float | None, matrix: Matrix) -> float | str:
     if cell is None:
         return 0.0 if matrix.scale == "share" else "-inf"
     return float(f"{cell:.9g}") if math.isfinite(cell) else str(cell)
-
-
-def _json(value: object) -> str:
-    """JSON that can stand in a script element: no text in it can end the element, or begin a comment."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _resource(name: str) -> str:
-    return resources.files("clearhead.explorer").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

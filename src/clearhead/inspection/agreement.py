@@ -10,6 +10,7 @@ weights alone do not tell what the other method measures.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -34,44 +35,78 @@ def agreement(record: AttentionRecord, scores: Sequence[TokenScores]) -> list[Fi
     Raises InputError for scores over another pair than the record's.
     """
     findings = []
+    known: dict[tuple[int, str], _Orders] = {}
     for layer in record.layers:
         if layer.stack == "encoder":
             continue
         whole = Unit(layer.stack, layer.layer)
         for head in range(len(layer.weights)):
             unit = Unit(layer.stack, layer.layer, head + 1)
+            mine = _Orders.of(layer.weights[head], layer.visible)
             values: dict[str, float] = {}
-            for each in scores:
-                if each.method != "attention" and each.unit in (None, unit, whole):
-                    values |= _compared(layer, head, each)
+            for place, each in enumerate(scores):
+                theirs = each.source if layer.stack == "cross" else each.prefix
+                if each.method == "attention" or each.unit not in (None, unit, whole) or theirs is None:
+                    continue
+                if (place, layer.stack) not in known:  # all layers of a stack hide the same keys
+                    known[place, layer.stack] = _orders_of(each, theirs, layer)
+                values |= _compared(each.method, mine, known[place, layer.stack], layer.visible)
             if values:
                 findings.append(Finding("agreement", unit, values, settings={"fewest_keys": float(_FEWEST_KEYS)}))
     return findings
 
 
-def _compared(layer: AttentionLayer, head: int, scores: TokenScores) -> dict[str, float]:
-    theirs = scores.source if layer.stack == "cross" else scores.prefix
-    if theirs is None:
-        return {}
-    weights = layer.weights[head].double()
-    if theirs.shape != weights.shape:
+def _orders_of(scores: TokenScores, theirs: Tensor, layer: AttentionLayer) -> _Orders:
+    if theirs.shape != layer.visible.shape:
         raise InputError(
-            f"the scores of {scores.method} are {tuple(theirs.shape)}, the weights {tuple(weights.shape)}: "
+            f"the scores of {scores.method} are {tuple(theirs.shape)}, the weights {tuple(layer.visible.shape)}: "
             "compare what was measured over one pair"
         )
-    theirs = theirs.double().to(weights.device)
-    theirs = theirs.abs() if scores.signed else theirs
-    enough = layer.visible.sum(-1) >= _FEWEST_KEYS
-    tau = kendall(weights, theirs, layer.visible)[enough]
-    rho = spearman(weights, theirs, layer.visible)[enough]
+    theirs = theirs.to(layer.weights.device)
+    return _Orders.of(theirs.abs() if scores.signed else theirs, layer.visible)
+
+
+def _compared(method: str, mine: _Orders, theirs: _Orders, visible: Bool[Tensor, "T S"]) -> dict[str, float]:
+    enough = visible.sum(-1) >= _FEWEST_KEYS
+    tau = mine.kendall(theirs)[enough]
+    rho = mine.spearman(theirs)[enough]
     counted = ~tau.isnan()
     if not bool(counted.any()):
         return {}
     return {
-        f"{scores.method}_tau": float(tau[counted].mean()),
-        f"{scores.method}_rho": float(rho[counted].mean()),
-        f"{scores.method}_predictions": float(counted.sum()),
+        f"{method}_tau": float(tau[counted].mean()),
+        f"{method}_rho": float(rho[counted].mean()),
+        f"{method}_predictions": float(counted.sum()),
     }
+
+
+@dataclass(frozen=True)
+class _Orders:
+    """How the columns of each row are ordered, worked out once for all comparisons.
+
+    `signs` [T, S, S] is sign(x_i − x_j) of all pairs of columns, 0 where one does not count, in float32, in which their
+    sums are exact; `unequal` [T] how many pairs are not tied; `ranks` [T, S] twice each rank less the mean rank.
+    """
+
+    signs: Tensor
+    unequal: Tensor
+    ranks: Tensor
+
+    @classmethod
+    def of(cls, x: Float[Tensor, "T S"], valid: Bool[Tensor, "T S"] | None) -> _Orders:
+        # A rank less the mean rank is half of how many are smaller less how many are larger.
+        signs = (x[:, :, None] - x[:, None, :]).sign().float()
+        if valid is not None:
+            signs = signs * (valid[:, :, None] & valid[:, None, :])
+        return cls(signs, signs.abs().sum((1, 2)).double(), signs.sum(2).double())
+
+    def kendall(self, other: _Orders) -> Float[Tensor, " T"]:
+        together = (self.signs.flatten(1)[:, None] @ other.signs.flatten(1)[:, :, None]).flatten()
+        return together.double() / (self.unequal * other.unequal).sqrt()
+
+    def spearman(self, other: _Orders) -> Float[Tensor, " T"]:
+        mine, theirs = self.ranks, other.ranks
+        return (mine * theirs).sum(1) / (mine.square().sum(1) * theirs.square().sum(1)).sqrt()
 
 
 def kendall(
@@ -85,9 +120,7 @@ def kendall(
     >>> round(float(kendall(a, b)), 4)
     0.3333
     """
-    mine, theirs = _orders(a, valid), _orders(b, valid)
-    together = (mine * theirs).sum((1, 2))
-    return together / ((mine != 0).sum((1, 2)).double() * (theirs != 0).sum((1, 2))).sqrt()
+    return _Orders.of(a, valid).kendall(_Orders.of(b, valid))
 
 
 def spearman(
@@ -97,12 +130,4 @@ def spearman(
 
     NaN where all numbers of a row are equal. `valid` marks the columns that count.
     """
-    # A rank less the mean rank is half of how many are smaller less how many are larger.
-    mine, theirs = _orders(a, valid).sum(2), _orders(b, valid).sum(2)
-    return (mine * theirs).sum(1) / (mine.square().sum(1) * theirs.square().sum(1)).sqrt()
-
-
-def _orders(x: Tensor, valid: Tensor | None) -> Float[Tensor, "T S S"]:
-    """sign(x_i − x_j) for all pairs of columns of a row; 0 where one does not count."""
-    order = (x[:, :, None] - x[:, None, :]).sign().double()
-    return order if valid is None else order * (valid[:, :, None] & valid[:, None, :])
+    return _Orders.of(a, valid).spearman(_Orders.of(b, valid))

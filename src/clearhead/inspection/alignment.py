@@ -128,7 +128,10 @@ def _layers(model: Seq2Seq, count: int, layer: int | None) -> Sequence[int]:
 
 
 def _weights(
-    interventions: Interventions, paths: Sequence[str], sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    interventions: Interventions,
+    paths: Sequence[str],
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
 ) -> dict[str, Float[Tensor, "R H T S"]]:
     """What the cores at `paths` weighed while the pairs were read, by path; a recurrent decoder's calls are joined."""
     calls: dict[str, list[Tensor]] = {path: [] for path in paths}

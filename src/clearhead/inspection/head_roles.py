@@ -92,9 +92,9 @@ def head_roles(
 
     Equally large weights share the largest. `frequencies` are counts or shares by id, a missing one being 0; they serve
     the prefix as well unless it has `target_frequencies` of its own, for an id of one vocabulary is another word in the
-    other. `links` are (source, target) from 0, of tokens or, if so `linked`, of words. `values` hold `<role>_score`, `_baseline`,
-    `_threshold` and `_rows` of every candidate that could be asked, `words` the `role`, and of a mixed head the
-    `nearest`, which lacks least.
+    other. `links` are (source, target) from 0, of tokens or, if so `linked`, of words. `values` hold `<role>_score`,
+    `_baseline`, `_threshold` and `_rows` of every candidate that could be asked, `words` the `role`, and of a mixed
+    head the `nearest`, which lacks least.
     """
     thresholds = thresholds or Thresholds()
     wanted = None if links is None else _linked(record, links, linked)

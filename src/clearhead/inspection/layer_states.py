@@ -14,9 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.inspection.losses import batches
+from clearhead.inspection.recorders import keeping_twin
 from clearhead.inspection.sites import attention_sites
 from clearhead.inspection.teaching import Pairs
-from clearhead.inspection.twin import twin
 from clearhead.models.convolutional_decoders import ByteNetDecoder
 from clearhead.models.recurrent import RecurrentEncoder
 from clearhead.models.seq2seq import Seq2Seq
@@ -41,62 +42,38 @@ def layer_states(
     state of a target token is that of the query which has read it last. Raises InputError for an ensemble.
     """
     attention_sites(model)  # refuses an ensemble
-    kept: dict[str, Tensor] = {}
-    made = _keeping(model, kept)
-    device = next(model.parameters()).device
+    made, kept = keeping_twin(model, _paths(model))
     found: dict[tuple[Place, int], list[Tensor]] = {}
-    for batch in _batches(sources, targets, batch_tokens):
-        pairs = Pairs.of([sources[each] for each in batch], [targets[each] for each in batch], device)
+    everything = Pairs.of(sources, targets, next(model.parameters()).device)
+    for rows, pairs in batches(everything, batch_tokens):
         kept.clear()
         memory = made.encoder(pairs.source)
         hidden, _ = made.decoder.advance(pairs.prefix, made.decoder.start(memory))
+        before_eos = pairs.source.lengths - 1
         if isinstance(model.encoder, RecurrentEncoder) and model.encoder.reverse:
-            before_eos = (pairs.source.lengths - 1).clamp(min=0)
             kept["encoder.input"] = reverse_within(kept["encoder.input"], before_eos)
-        read = pairs.source.mask.roll(-1, 1)  # all but the last, EOS
-        read[:, -1] = False
-        written = pairs.prefix.mask.clone()
-        written[:, 0] = False  # all but BOS
-        for place, mask, last in (("encoder", read, memory.keys), ("decoder", written, hidden)):
-            for layer, states in _layers(made, place, kept, last).items():  # type: ignore[arg-type]
+        sides: tuple[tuple[Place, int, Tensor, Tensor], ...] = (
+            ("encoder", 0, before_eos, memory.keys),
+            ("decoder", 1, pairs.prefix.lengths - 1, hidden),  # from 1: BOS has no state here
+        )
+        for place, first, lengths, last in sides:
+            for layer, states in _layers(made, place, kept, last).items():
                 wide = states.to(torch.promote_types(states.dtype, torch.float32))
-                found.setdefault((place, layer), []).append(wide[mask])  # type: ignore[arg-type]
+                of_rows = found.setdefault((place, layer), [wide[0, :0]] * len(everything))
+                for row, line, length in zip(rows.tolist(), wide, lengths.tolist(), strict=True):
+                    of_rows[row] = line[first : first + length]
     return {key: torch.cat(parts) for key, parts in found.items()}
 
 
-class _Keeper(nn.Module):
-    """Stands for a module in the twin and keeps what it gives; for all else it is that module."""
-
-    def __init__(self, module: nn.Module, path: str, kept: dict[str, Tensor]) -> None:
-        super().__init__()
-        self.module = module
-        self._path = path
-        self._kept = kept
-
-    def forward(self, *inputs: object) -> object:
-        output = self.module(*inputs)
-        self._kept[self._path] = output[0] if isinstance(output, tuple) else output
-        return output
-
-    def __getattr__(self, name: str) -> object:  # type: ignore[override]
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__("module"), name)
-
-
-def _keeping(model: Seq2Seq, kept: dict[str, Tensor]) -> Seq2Seq:
+def _paths(model: Seq2Seq) -> set[str]:
+    """Of the inputs of both stacks, and of the layers that run one by one."""
     wanted = {f"{place}.input" for place in ("encoder", "decoder")}
     for place in ("encoder", "decoder"):
         half = getattr(model, place)
         layers = getattr(half, "layers", None)
         if isinstance(layers, nn.ModuleList) and not isinstance(half, ByteNetDecoder):
             wanted |= {f"{place}.layers.{number}" for number in range(len(layers))}
-
-    def swap(path: str, module: nn.Module) -> nn.Module | None:
-        return _Keeper(module, path, kept) if path in wanted else None
-
-    return twin(model, swap).eval()
+    return wanted
 
 
 def _layers(model: Seq2Seq, place: Place, kept: dict[str, Tensor], last: Tensor) -> dict[int, Tensor]:
@@ -110,18 +87,3 @@ def _layers(model: Seq2Seq, place: Place, kept: dict[str, Tensor], last: Tensor)
         if f"{place}.layers.{number}" in kept:
             states[number + 1] = kept[f"{place}.layers.{number}"]
     return states if len(states) > 1 else {**states, count: last}
-
-
-def _batches(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], batch_tokens: int) -> list[list[int]]:
-    """Neighbours together, in their order, at most `batch_tokens` padded tokens a side, or one pair."""
-    batches: list[list[int]] = []
-    widest = 0
-    for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        longest = max(len(source), len(target)) + 1
-        if batches and max(widest, longest) * (len(batches[-1]) + 1) <= batch_tokens:
-            batches[-1].append(number)
-            widest = max(widest, longest)
-        else:
-            batches.append([number])
-            widest = longest
-    return batches

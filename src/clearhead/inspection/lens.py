@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
+from clearhead.inspection.recorders import keeping_twin
 from clearhead.inspection.records import LensLayer, LensPlace, Token
 from clearhead.inspection.teaching import Pairs
-from clearhead.inspection.twin import twin
 from clearhead.models.convolutional_decoders import ConvS2SDecoder
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.models.transformer import TransformerDecoder
@@ -56,22 +56,15 @@ def layer_logits(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -
     Float64 on the CPU. Empty where there is no lens. Raises InputError if the target holds PAD, BOS or EOS.
     """
     pairs = Pairs.of([source], [target], next(model.parameters()).device)
-    streams: list[_Stream] = []
-
-    def swap(path: str, module: nn.Module) -> nn.Module | None:
-        parent, _, name = path.rpartition(".")
-        if parent != "decoder.layers" or not name.isdecimal():
-            return None
-        streams.append(_Stream(module))
-        return streams[-1]
-
     if not isinstance(model.decoder, TransformerDecoder | ConvS2SDecoder):
         return {}
-    reading = twin(model, swap).eval()
+    entrance = "decoder.input" if isinstance(model.decoder, TransformerDecoder) else "decoder.enter"
+    paths = [entrance, *(f"decoder.layers.{number}" for number in range(len(model.decoder.layers)))]
+    reading, kept = keeping_twin(model, paths)
     reading.decoder.advance(pairs.prefix, reading.decoder.start(reading.encoder(pairs.source)))
     decoder = reading.decoder
     assert isinstance(decoder, TransformerDecoder | ConvS2SDecoder)
-    states = [streams[0].entered, *(stream.left for stream in streams)]
+    states = [kept[path] for path in paths]
 
     def tail(state: Tensor) -> Tensor:
         hidden = decoder.norm(state) if isinstance(decoder, TransformerDecoder) else decoder.leave(state)
@@ -79,26 +72,6 @@ def layer_logits(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -
 
     width = states[-1].shape[-1]
     return {layer: tail(state) for layer, state in enumerate(states) if state.shape[-1] == width}
-
-
-class _Stream(nn.Module):
-    """Stands for a layer of a decoder and keeps what goes in and what comes out; all else is the layer's own."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-        self.entered = torch.empty(0)
-        self.left = torch.empty(0)
-
-    def __getattr__(self, name: str) -> Tensor | nn.Module:
-        modules: dict[str, nn.Module] = self.__dict__["_modules"]
-        found: Tensor | nn.Module = modules[name] if name in modules else getattr(modules["layer"], name)
-        return found
-
-    def forward(self, state: Tensor, *others: object) -> tuple[Tensor, object]:
-        after: tuple[Tensor, object] = self.layer(state, *others)
-        self.entered, self.left = state, after[0]
-        return after
 
 
 def _places(

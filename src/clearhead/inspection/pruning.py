@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from clearhead.base.errors import InputError
 from clearhead.inspection.importance import head_importance, normalised_by_layer
 from clearhead.inspection.losses import BATCH_TOKENS, unchanged_losses
-from clearhead.inspection.records import Curve
+from clearhead.inspection.records import Curve, Unit
 from clearhead.inspection.sites import STACKS, Head, Site, Stack, attention_sites, heads_of
 from clearhead.inspection.teaching import Pairs
 from clearhead.inspection.twin import twin
+from clearhead.inspection.unit_targets import targets_of
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.cores import Core
 from clearhead.nn.visibility import Visibility
@@ -81,14 +82,10 @@ class _PartlyClosed(Core):
 
 def sites_with(model: Seq2Seq, heads: Iterable[Head]) -> dict[Site, list[int]]:
     """The sites that these heads are in, with their numbers there, from 1; InputError for one that is not there."""
-    sites = {(site.stack, site.layer): site for site in attention_sites(model)}
     found: dict[Site, list[int]] = defaultdict(list)
     for head in sorted(set(heads)):
-        site = sites.get((head.stack, head.layer))
-        if site is None or not 1 <= head.head <= site.heads:
-            there = ", ".join(f"{each.stack} {each.layer} ({each.heads} heads)" for each in sites.values())
-            raise InputError(f"there is no head {head}: the model has {there or 'no attention'}")
-        found[site].append(head.head)
+        (target,) = targets_of(model, Unit.of(head))
+        found[target.site].append(head.head)
     return dict(found)
 
 

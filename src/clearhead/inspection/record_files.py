@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import zipfile
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from clearhead.base.files import atomic_directory, file_error
 from clearhead.inspection.record_json import decode, encode
 from clearhead.inspection.records import VERSION, AttentionRecord, EvidenceRecord
 
-__all__ = ["Records", "load_records", "save_records"]
+__all__ = ["Records", "check_folder", "load_records", "save_records"]
 
 _ATTENTION, _EVIDENCE, _SAMPLE = "attention", "evidence", "sample"
 _FORMATS = {
@@ -68,8 +69,8 @@ def save_records(
     if not written:
         raise InputError(f"{path}: no record to write; give an attention or an evidence record")
     target = Path(path)
-    replace = _holds_records(target)
-    with atomic_directory(target, replace=replace) as folder:
+    check_folder(target)
+    with atomic_directory(target, replace=target.is_dir()) as folder:
         for name, record in written.items():
             _check_shapes(record, f"{target / name}.json")
             text, arrays = _as_files(name, record)
@@ -95,15 +96,17 @@ def load_records(path: str | Path) -> Records:
     return found
 
 
-def _holds_records(folder: Path) -> bool:
-    """Whether everything in `folder` was written by `save_records`, so that it may be replaced; False if it is new."""
+def check_folder(path: str | Path) -> None:
+    """Raises InputError unless `save_records` may write to `path`: it is new, or holds nothing but records."""
+    folder = Path(path)
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise InputError(f"{folder}: is there and no folder; choose a new folder for the records")
     try:
         names = {each.name for each in folder.iterdir()} if folder.is_dir() else set()
     except OSError as error:
         raise file_error(folder, "read", error) from None
     if others := sorted(names - _FILES):
         raise InputError(f"{folder}: holds other files ({others[0]}); choose a new folder for the records")
-    return folder.is_dir()
 
 
 def _as_files(name: str, record: AttentionRecord | EvidenceRecord) -> tuple[bytes, bytes]:

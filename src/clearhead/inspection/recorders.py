@@ -8,6 +8,7 @@ took a fused kernel, weights · V equals its output within float rounding (1e-5 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -22,7 +23,7 @@ from clearhead.nn.linear import Linear
 from clearhead.nn.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from clearhead.nn.visibility import Visibility
 
-__all__ = ["LEAVES", "CoreRecord", "CoreRecorder", "ModuleRecorder", "Recording", "recording_twin"]
+__all__ = ["LEAVES", "CoreRecord", "CoreRecorder", "ModuleRecorder", "Recording", "keeping_twin", "recording_twin"]
 
 LEAVES = (
     Linear,
@@ -164,3 +165,37 @@ def recording_twin(model: N, kinds: tuple[type[nn.Module], ...] = LEAVES) -> tup
         return ModuleRecorder(module, path, recording) if isinstance(module, kinds) else None
 
     return twin(model, swap), recording
+
+
+def keeping_twin(model: N, paths: Collection[str]) -> tuple[N, dict[str, Tensor]]:
+    """A twin of `model`, in evaluation mode, that keeps what the modules at `paths` gave last, by path.
+
+    For whole layers, which `recording_twin` does not record: of a module that gives several things the first is kept.
+    """
+    kept: dict[str, Tensor] = {}
+
+    def swap(path: str, module: nn.Module) -> nn.Module | None:
+        return _Keeper(module, path, kept) if path in paths else None
+
+    return twin(model, swap).eval(), kept
+
+
+class _Keeper(nn.Module):
+    """Stands for a module and keeps what it gives; for all else, such as its parts, it is that module."""
+
+    def __init__(self, module: nn.Module, path: str, kept: dict[str, Tensor]) -> None:
+        super().__init__()
+        self.module = module
+        self._path = path
+        self._kept = kept
+
+    def forward(self, *inputs: object) -> object:
+        output = self.module(*inputs)
+        self._kept[self._path] = output[0] if isinstance(output, tuple) else output
+        return output
+
+    def __getattr__(self, name: str) -> object:  # type: ignore[override]
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from clearhead.base.errors import InputError
 from clearhead.inspection.interventions import Interventions
+from clearhead.inspection.losses import BATCH_TOKENS, NO_PAIRS, batches
 from clearhead.inspection.records import Curve, Unit
 from clearhead.inspection.sites import STACKS, Stack
 from clearhead.inspection.teaching import Pairs, gold_log_probs
@@ -33,20 +34,20 @@ def temperature_curve(
     pairs: Pairs,
     *,
     temperatures: Sequence[float] = TEMPERATURES,
-    batch_tokens: int = 4096,
+    batch_tokens: int = BATCH_TOKENS,
 ) -> list[Curve]:
     """A curve for each stack that attends, and "all" with all stacks heated at once; none without attention.
 
     Series: `nll`, the mean over all gold tokens of −ln p, in nats, and `entropy_share`, the mean over the heated rows
     of H/ln n, n the keys that a row may read (rows with one key are left out): 1 where it reads all equally.
-    At most `batch_tokens` tokens (but at least one pair) are read at a time.
+    At most `batch_tokens` padded positions (but at least one pair) are read at a time.
 
     Raises InputError for a temperature that is not above 0, no pairs, or an ensemble.
     """
     if not all(0 < temperature < math.inf for temperature in temperatures):
         raise InputError(f"temperatures must be numbers above 0, not {min(temperatures)}: 1 is the model as it is")
     if not len(pairs):
-        raise InputError("there is no pair to read: give at least one")
+        raise InputError(NO_PAIRS)
     interventions = Interventions(model)
     present = [stack for stack in STACKS if any(site.stack == stack for site in interventions.sites)]
     curves = []
@@ -83,10 +84,7 @@ def _point(
 ) -> tuple[float, float]:
     """The loss and the mean share of entropy at one temperature."""
     tokens, loss, shares, rows = int(pairs.gold.lengths.sum()), 0.0, 0.0, 0
-    longest = max(pairs.source.ids.shape[1], pairs.gold.ids.shape[1])
-    index = torch.arange(len(pairs), device=pairs.gold.ids.device)
-    for part in torch.split(index, max(1, batch_tokens // longest)):
-        batch = pairs.rows(part)
+    for _, batch in batches(pairs, batch_tokens):
         sums: list[Tensor] = []
         counts: list[Tensor] = []
 

@@ -23,7 +23,9 @@ def check_one_search(config: DecodingConfig, command: str) -> None:
 
 
 def check_one_line(name: str, text: str, command: str) -> None:
-    """Raises InputError if `text` has a line break, telling where."""
+    """Raises InputError if `text` has a line break, or what is no text at all, telling where."""
+    if alone := re.search(r"[\ud800-\udfff]", text):
+        raise InputError(f"{name} is not UTF-8, at character {alone.start() + 1} ({alone[0]!r}): give it as UTF-8")
     if broken := re.search(r"[\r\n]", text):
         raise InputError(
             f"{name} has a line break, at character {broken.start() + 1}: {command} takes one sentence on one line"

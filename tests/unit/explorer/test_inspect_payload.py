@@ -20,7 +20,8 @@ from clearhead.base.errors import ClearheadError, InputError
 from clearhead.explorer import inspect_payload
 from clearhead.explorer.inspect_coding import BEST
 from clearhead.explorer.inspect_page import ReportDisplay, report_html, write_report
-from clearhead.explorer.inspect_payload import SHADES, Payload, pack, script_json
+from clearhead.explorer.inspect_payload import SHADES, Payload, pack
+from clearhead.explorer.single_file import script_json
 from clearhead.inspection.records import AttentionRecord, TokenScores
 from tests.unit.explorer.inspect_records import (
     CALIBRATION,

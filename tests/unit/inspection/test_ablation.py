@@ -160,3 +160,12 @@ def test_what_has_no_heads_and_what_is_asked_wrongly() -> None:
     with pytest.raises(InputError, match="ensemble"):
         head_ablation(ARCHITECTURES["ensemble"](), SOME)
     assert ablation.Fill.__args__ == ("zero", "mean")
+
+
+def test_a_mean_over_many_batches_of_half_precision_is_not_worn_away() -> None:
+    """The fault: sums kept in 8 bits stop growing, so that the mean over equal pairs is not that of one."""
+    model = transformer().to(torch.bfloat16)
+    one, many = (Pairs.of([[5, 6, 7, 8, 9]] * times, [[9, 8, 7, 6]] * times) for times in (1, 60))
+    alone, together = mean_contexts(model, one), mean_contexts(model, many, batch_tokens=11)
+    for site, mean in alone.items():
+        torch.testing.assert_close(together[site].float(), mean.float(), rtol=1e-4, atol=1e-5)

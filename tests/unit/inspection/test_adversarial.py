@@ -71,6 +71,15 @@ def rerun(model: Seq2Seq, weights: dict[str, Tensor], heads: list[int]) -> Tenso
         return next_logits(changed, Pairs.of([SOURCE], [TARGET]))[0].softmax(-1)
 
 
+def test_a_search_runs_where_gradients_are_off() -> None:
+    model, unit = ARCHITECTURES["transformer"](), Unit("cross", 1, 2)
+    (found,) = adversaries(model, SOURCE, TARGET, [unit], SHORT)
+    with torch.no_grad():
+        (quiet,) = adversaries(model, SOURCE, TARGET, [unit], SHORT)
+    assert float(found.jsd.max()) > 0 and torch.equal(found.jsd, quiet.jsd)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
 @pytest.mark.parametrize(("make", "unit"), FAMILIES.values(), ids=FAMILIES.keys())
 def test_the_witnesses_do_what_is_claimed(make, unit) -> None:
     """Set again in another twin, each leaves its prediction within ε, and its rows are as far as was said."""

@@ -46,13 +46,13 @@ def test_a_tail_with_a_norm_too_many_or_too_few_is_found_out(name: str, norm: nn
     """The mutant: another norm on a post-norm stack, or none on a pre-norm one."""
     model = ARCHITECTURES[name]()
 
-    def with_another_tail(*arguments: object) -> Seq2Seq:
-        made = truth(*arguments)
+    def with_another_tail(*arguments: object) -> tuple[Seq2Seq, dict[str, Tensor]]:
+        made, kept = truth(*arguments)
         made.decoder.norm = norm
-        return made
+        return made, kept
 
-    truth = lens.twin
-    monkeypatch.setattr(lens, "twin", with_another_tail)
+    truth = lens.keeping_twin
+    monkeypatch.setattr(lens, "keeping_twin", with_another_tail)
     layers = layer_logits(model, SOURCE, TARGET)
     assert not torch.allclose(layers[max(layers)], own_logits(model), atol=1e-3)
 

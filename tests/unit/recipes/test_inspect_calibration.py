@@ -25,6 +25,8 @@ from clearhead.inspection.calibrated import (
     calibration_table,
     score_of,
 )
+from clearhead.inspection.sites import Head
+from clearhead.recipes.inspect import calibration_methods
 from clearhead.recipes.inspect.calibration import DESCRIPTIVE, MEASURES, NEEDED, calibrate
 from clearhead.recipes.inspect.calibration_methods import (
     HEAD_METHODS,
@@ -180,7 +182,7 @@ TINY_TASK = CalibrationTask("reverse", train=1500, held_out=40, words=8, lengths
 TINY_MODEL = CalibrationModel(
     "rnnsearch", "rnnsearch", 2e-2, updates=160, width=32, d_ff=32, layers=1, dropout=0.0, batch_tokens=256
 )
-LITTLE = Effort(maps=20, integrated=1, untrained=10, heads=2, shuffled=1, shuffles=3, searched=1, starts=1, steps=3)
+LITTLE = Effort(maps=12, integrated=1, untrained=6, heads=2, shuffled=1, shuffles=3, searched=1, starts=1, steps=3)
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +222,24 @@ def test_every_method_of_heads_is_scored() -> None:
     assert {each.method for each in found} == set(HEAD_METHODS)
     assert {each.count for each in found} == {8}
     assert all(each.value is None or -1 <= each.value <= 1 for each in found)
+
+
+@pytest.mark.parametrize(("last", "ranked"), [(0.2, 1.0), (0.96, None)])
+def test_heads_that_are_all_as_well_aligned_are_not_ranked(
+    last: float, ranked: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def numbers(_s: object, _r: object, heads: list[Head], _e: object) -> dict[str, dict[Head, float]]:
+        return {"importance": {head: -float(place) for place, head in enumerate(heads)}}
+
+    def shares(_r: object, _e: object, heads: list[Head]) -> dict[Head, float]:
+        return {head: 1 - (1 - last) * place / (len(heads) - 1) for place, head in enumerate(heads)}
+
+    model = ARCHITECTURES["transformer"]()
+    subject = Subject("reverse", "tiny", "transformer", model, model, (), ())
+    monkeypatch.setattr(calibration_methods, "_numbers", numbers)
+    monkeypatch.setattr(calibration_methods, "_alignment", shares)
+    found = {each.measure: each.value for each in head_scores(subject, LITTLE) if each.method == "importance"}
+    assert found["rank-correlation"] == (None if ranked is None else pytest.approx(ranked))
 
 
 # ------------------------------------------------------------ what is recorded

@@ -18,11 +18,10 @@ import torch
 from clearhead.base.seeds import mix
 from clearhead.bundle.bundle import load_bundle
 from clearhead.data.synthetic import LinkedPair
-from clearhead.inspection.calibrated import Baseline, CalibratedModel, Calibration, Family, Measure, Score
+from clearhead.inspection.calibrated import Baseline, CalibratedModel, Calibration, Measure, Score
 from clearhead.inspection.teaching import Pairs, next_logits
 from clearhead.models.build import build, count_parameters
 from clearhead.models.seq2seq import Seq2Seq
-from clearhead.recipes.compare.lineup import LINE_UP
 from clearhead.recipes.inspect.calibration_methods import (
     HEAD_METHODS,
     TOKEN_METHODS,
@@ -44,6 +43,7 @@ from clearhead.recipes.inspect.calibration_tasks import (
     gold_links,
     train_model,
 )
+from clearhead.recipes.inspect.families import family_of_model
 from clearhead.text.tokenizer import Tokenizers
 
 __all__ = ["DESCRIPTIVE", "MEASURES", "NEEDED", "accuracy", "calibrate", "subject_of"]
@@ -131,18 +131,15 @@ def subject_of(run: Path, drawn: Drawn, model: CalibrationModel) -> Subject:
     test, dev = (
         tuple(_example(drawn.task, pair, bundle.tokenizers) for pair in pairs) for pairs in (drawn.test, drawn.dev)
     )
-    return Subject(drawn.task.name, model.name, _family(model), bundle.model.eval(), untrained, test, dev)
+    return Subject(
+        drawn.task.name, model.name, family_of_model(bundle.model), bundle.model.eval(), untrained, test, dev
+    )
 
 
 def _example(task: CalibrationTask, pair: LinkedPair, tokenizers: Tokenizers) -> Example:
     source = tokenizers.source.encode(" ".join(pair.source))
     target = tokenizers.target.encode(" ".join(pair.target))
     return Example(tuple(source), tuple(target), (pair.source, pair.target), gold_links(task, pair))
-
-
-def _family(model: CalibrationModel) -> Family:
-    known: dict[str, Family] = {"transformer": "transformer", "attention": "recurrent", "convolution": "convolution"}
-    return known[next(entry.family for entry in LINE_UP if entry.name == model.entry)]
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from torch import Tensor
 
+from clearhead.data.synthetic import Link
 from clearhead.inspection.ablation import head_ablation
 from clearhead.inspection.adversarial import adversarial
 from clearhead.inspection.agreement import agreement
@@ -26,7 +27,6 @@ from clearhead.inspection.value_norms import value_norms
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.recipes.inspect.calibration_scores import (
     Hits,
-    Link,
     area_under_curve,
     hits,
     precision_recall,
@@ -60,8 +60,8 @@ ALIGNED = 0.5
 """A head is aligned if more than this share of the target words have their largest weight on a gold link, EOS being a
 place like the others."""
 
-_LEAST_HEADS = 4
-"""Ranks of fewer say nothing."""
+_LEAST_HEADS, _LEAST_SPREAD = 4, 0.1
+"""Ranks of fewer heads say nothing, nor do those of heads whose shares of right links are all within so much."""
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,11 @@ def _part(unit: Unit | None) -> str:
 def head_scores(subject: Subject, effort: Effort) -> list[Score]:
     """How well each method of heads tells the cross-attention heads that are aligned from those that are not.
 
-    The number of "adversarial" is the largest JSD with its sign turned: the less room there is for other weights, the
-    more a head should matter. But flat weights leave less room than sharp ones whatever they are for.
-    Nothing for a model of fewer than four such heads. Being aligned is no proof that a model needs the head: another
-    may do the same. So a low figure of ablation or importance need not be a fault of the method.
+    Nothing for a model of fewer than four such heads, and no ranks where all are about as well aligned. The number of
+    "adversarial" is the largest JSD with its sign turned: the less room there is for other weights, the more a head
+    should matter; but sharp weights leave more room than flat ones whatever they are for. Being aligned is no proof
+    that a model needs the head: another may do the same. So a low figure of ablation or importance need not be a fault
+    of the method.
     """
     heads = [head for head in heads_of(attention_sites(subject.model)) if head.stack == "cross"]
     if len(heads) < _LEAST_HEADS:
@@ -179,8 +180,9 @@ def head_scores(subject: Subject, effort: Effort) -> list[Score]:
     for method, numbers in _numbers(subject, records, heads, effort).items():
         values = [numbers[head] for head in heads]
         shares = [truth[head] for head in heads]
+        spread = max(shares) - min(shares)
         measures: dict[Measure, float | None] = {
-            "rank-correlation": rank_correlation(values, shares),
+            "rank-correlation": rank_correlation(values, shares) if spread >= _LEAST_SPREAD else None,
             "area": area_under_curve(values, [share > ALIGNED for share in shares]),
         }
         found += [

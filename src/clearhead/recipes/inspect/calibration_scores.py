@@ -17,10 +17,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.base.errors import InputError
+from clearhead.data.synthetic import Link
+from clearhead.inspection.agreement import spearman
 
-__all__ = ["Hits", "area_under_curve", "baselines", "hits", "precision_recall", "rank_correlation", "ranks"]
-
-Link = tuple[int, int]
+__all__ = ["Hits", "area_under_curve", "baselines", "hits", "precision_recall", "rank_correlation"]
 
 
 @dataclass(frozen=True)
@@ -77,28 +77,14 @@ def baselines(words: int, written: int, links: frozenset[Link]) -> dict[str, Hit
     }
 
 
-def ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each, from 1 for the smallest; equal ones share the mean of theirs.
-
-    >>> ranks([0.5, 0.1, 0.5])
-    [2.5, 1.0, 2.5]
-    """
-    order = sorted(values)
-    first = {value: order.index(value) for value in set(values)}
-    count = {value: order.count(value) for value in set(values)}
-    return [first[value] + (count[value] + 1) / 2 for value in values]
-
-
 def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
     """Spearman's ρ, the correlation of the ranks; None where one side does not vary or fewer than three are given."""
     if len(left) != len(right):
         raise InputError(f"{len(left)} numbers beside {len(right)}: give as many of each")
     if len(left) < 3 or len(set(left)) == 1 or len(set(right)) == 1:
         return None
-    middle = (len(left) + 1) / 2
-    mine, others = ([rank - middle for rank in ranks(side)] for side in (left, right))
-    shared = sum(a * b for a, b in zip(mine, others, strict=True))
-    return shared / math.sqrt(sum(a * a for a in mine) * sum(b * b for b in others))
+    mine, others = (torch.tensor([side], dtype=torch.float64) for side in (left, right))
+    return float(spearman(mine, others)[0])
 
 
 def area_under_curve(values: Sequence[float], positive: Sequence[bool]) -> float | None:

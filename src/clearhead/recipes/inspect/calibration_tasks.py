@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clearhead.base.errors import InputError
-from clearhead.data.synthetic import Language, LinkedPair, copied, reversed_pairs, sorted_pairs
+from clearhead.data.synthetic import Language, Link, LinkedPair, copied, reversed_pairs, sorted_pairs
 from clearhead.formats.lines import write_lines
 from clearhead.recipes.compare.lineup import LINE_UP, Size
 from clearhead.recipes.run_config import compose
@@ -25,7 +25,6 @@ __all__ = [
     "CalibrationModel",
     "CalibrationTask",
     "Drawn",
-    "Link",
     "TaskName",
     "draw",
     "gold_links",
@@ -33,8 +32,6 @@ __all__ = [
 ]
 
 TaskName = Literal["copy", "reverse", "sort", "language"]
-Link = tuple[int, int]
-"""A word of the source and a word of the target, counted from 0."""
 
 _MOST_DRAWS = 4
 """Sentences drawn for each one that is wanted, before it is said that there are not enough different ones."""

@@ -19,6 +19,7 @@ from clearhead.inspection.sites import STACKS, Stack
 from clearhead.recipes.inspect.pictures import LANGUAGES, PICTURES, Picture, draw_layer
 from clearhead.recipes.inspect.sidecars import about_evidence, about_pair, write_sidecar
 from clearhead.recipes.inspect.tables import (
+    Table,
     attention_table,
     check_parquet,
     evidence_tables,
@@ -26,7 +27,7 @@ from clearhead.recipes.inspect.tables import (
     write_parquet,
 )
 
-__all__ = ["FORMATS", "PICTURES", "Format", "Picture", "check_formats", "check_stacks", "export"]
+__all__ = ["FORMATS", "PICTURES", "Format", "Picture", "check_choice", "check_formats", "check_stacks", "export"]
 
 Format = Literal["png", "svg", "csv", "parquet", "npz"]
 
@@ -109,27 +110,44 @@ def _made(folder: Path) -> Path:
 def _choose(
     record: AttentionRecord, stacks: Sequence[Stack], layers: Sequence[int] | None, heads: Sequence[int] | None
 ) -> Chosen:
-    if not record.layers:
-        raise InputError(f"{record.provenance.model}: this model has no attention, so there are no weights to export")
-    within = [layer for layer in record.layers if layer.stack in stacks]
+    there = [(layer.stack, layer.layer, len(layer.weights)) for layer in record.layers]
+    found = check_choice(record.provenance.model, there, stacks, layers, heads)
+    of = {(layer.stack, layer.layer): layer for layer in record.layers}
+    return [(of[stack, number], numbers) for (stack, number), numbers in found.items()]
+
+
+def check_choice(
+    model: str,
+    there: Sequence[tuple[Stack, int, int]],
+    stacks: Sequence[Stack],
+    layers: Sequence[int] | None,
+    heads: Sequence[int] | None,
+) -> dict[tuple[Stack, int], tuple[int, ...]]:
+    """The chosen heads by stack and layer, of those that are `there`: stack, layer and number of heads of each.
+
+    Raises InputError, with the name of the `model`, for one that is not there, and if none is.
+    """
+    if not there:
+        raise InputError(f"{model}: this model has no attention, so there are no weights to export")
+    within = [each for each in there if each[0] in stacks]
     if not within:
-        raise InputError(f"{record.provenance.model}: has no attention in the {' and '.join(stacks)} stack")
-    there = {layer.layer for layer in within}
+        raise InputError(f"{model}: has no attention in the {' and '.join(stacks)} stack")
+    last = max(layer for _, layer, _ in within)
     for number in layers or ():
-        if number not in there:
-            raise InputError(f"layer {number} is not there: layers count from 1, and the last is {max(there)}")
-    most = max(len(layer.weights) for layer in within)
+        if not 1 <= number <= last:
+            raise InputError(f"layer {number} is not there: layers count from 1, and the last is {last}")
+    most = max(count for _, _, count in within)
     for number in heads or ():
         if not 1 <= number <= most:
             raise InputError(f"head {number} is not there: heads count from 1, and the last is {most}")
-    found = [
-        (layer, tuple(head for head in range(1, len(layer.weights) + 1) if heads is None or head in heads))
-        for layer in within
-        if layers is None or layer.layer in layers
-    ]
-    if not any(numbers for _, numbers in found):
+    found = {
+        (stack, layer): tuple(head for head in range(1, count + 1) if heads is None or head in heads)
+        for stack, layer, count in within
+        if layers is None or layer in layers
+    }
+    if not any(found.values()):
         raise InputError("none of the chosen layers has one of the chosen heads")
-    return [(layer, numbers) for layer, numbers in found if numbers]
+    return {place: numbers for place, numbers in found.items() if numbers}
 
 
 # --------------------------------------------------------------------------------------------------- tables and arrays
@@ -137,13 +155,7 @@ def _choose(
 
 def _attention_data(record: AttentionRecord, folder: Path, formats: Sequence[Format], chosen: Chosen) -> list[Path]:
     table = attention_table(record, chosen)
-    written: list[Path] = []
-    if "csv" in formats:
-        written.append(folder / f"{table.name}.csv")
-        write_csv(table, written[-1])
-    if "parquet" in formats:
-        written.append(folder / f"{table.name}.parquet")
-        write_parquet(table, written[-1])
+    written = _write_tables([table], folder, formats)
     if "npz" in formats:
         written.append(folder / f"{table.name}.npz")
         _write_arrays(_weight_arrays(chosen), written[-1])
@@ -170,14 +182,7 @@ def _weight_arrays(chosen: Chosen) -> Iterator[tuple[str, Any]]:
 
 
 def _evidence(record: EvidenceRecord, folder: Path, formats: Sequence[Format]) -> list[Path]:
-    written: list[Path] = []
-    for table in evidence_tables(record):
-        if "csv" in formats:
-            written.append(folder / f"{table.name}.csv")
-            write_csv(table, written[-1])
-        if "parquet" in formats:
-            written.append(folder / f"{table.name}.parquet")
-            write_parquet(table, written[-1])
+    written = _write_tables(evidence_tables(record), folder, formats)
     scores = {
         f"{number}.{each.method}.{side}": values.numpy()
         for number, each in enumerate(record.scores, 1)
@@ -190,6 +195,17 @@ def _evidence(record: EvidenceRecord, folder: Path, formats: Sequence[Format]) -
     if not written:
         return []
     return [*written, write_sidecar(folder, f"evidence-{record.scope}", written, about_evidence(record))]
+
+
+def _write_tables(tables: Sequence[Table], folder: Path, formats: Sequence[Format]) -> list[Path]:
+    """Each as CSV and as Parquet, where these are wanted."""
+    written: list[Path] = []
+    for table in tables:
+        for kind, write in (("csv", write_csv), ("parquet", write_parquet)):
+            if kind in formats:
+                written.append(folder / f"{table.name}.{kind}")
+                write(table, written[-1])
+    return written
 
 
 def _write_arrays(arrays: Any, path: Path) -> None:

@@ -16,10 +16,11 @@ from clearhead.nn.padding import Padded
 from clearhead.recipes.inspect.tokens import tokens_of
 from clearhead.recipes.one_sentence import asked_hypothesis, check_one_line, check_one_search, sentence_ids
 from clearhead.recipes.translator import Translator
+from clearhead.recipes.walk import unknown_pieces
 from clearhead.text.languages import language
 from clearhead.text.symbols import BOS, EOS
 
-__all__ = ["InspectedPair", "as_given", "capture_pair", "choose_pair"]
+__all__ = ["InspectedPair", "as_given", "capture_pair", "choose_pair", "unknown_tokens"]
 
 COMMAND = "an inspection"
 
@@ -99,6 +100,16 @@ def capture_pair(
         origin=pair.origin,
         rank=pair.rank,
         score=pair.score,
+    )
+
+
+def unknown_tokens(translator: Translator, pair: InspectedPair) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What stands in the text, and in a given target, where the vocabulary has no piece; nothing of a found one."""
+    tokenizers, lead = translator.tokenizers, pair.lead
+    target = pair.target_text
+    return (
+        unknown_pieces(tokenizers.source, pair.source_text, pair.source[lead:]),
+        () if target is None else unknown_pieces(tokenizers.target, target, pair.target),
     )
 
 

@@ -16,7 +16,7 @@ from clearhead.base.log import logger
 from clearhead.formats.lines import display_name
 from clearhead.formats.pairs import read_pairs
 from clearhead.formats.pharaoh import Links, read_links
-from clearhead.inspection.adversarial import adversarial
+from clearhead.inspection.adversarial import adversarial, adversarial_passes
 from clearhead.inspection.capture import provenance_of
 from clearhead.inspection.head_roles import head_roles, roles_over
 from clearhead.inspection.head_statistics import head_statistics, statistics_over
@@ -119,7 +119,8 @@ def take_sample(
 ) -> Sample:
     """The first `most` pairs that can be read; one without text, or too long for the model, is left out and counted.
 
-    `links` holds those of each pair, in the order of `pairs`. Raises InputError if none can be read.
+    `links` holds those of each pair, in the order of `pairs`. Raises InputError if none can be read, and DataError for
+    a link to a word that its pair does not have.
     """
     chosen: list[InspectedPair] = []
     known: list[Links | None] = []
@@ -133,12 +134,15 @@ def take_sample(
             logger.debug("pair %d is left out: %s", place + 1, error)
             left_out += 1
             continue
+        its_links = links[place] if links is not None and place < len(links) else None
+        if its_links:
+            _check_links(translator, pair, its_links, place + 1)
         chosen.append(pair)
-        known.append(links[place] if links is not None and place < len(links) else None)
+        known.append(its_links)
     if not chosen:
         raise InputError("the sample has no pair that the model can read: give pairs with text on both sides")
     if left_out:
-        logger.warning("%d pairs of the sample are left out: blank, or longer than the model reads", left_out)
+        logger.warning("left out of the sample, since blank or longer than the model reads: %d of its pairs", left_out)
     return Sample(tuple(chosen), tuple(known))
 
 
@@ -151,6 +155,27 @@ def _encoded(translator: Translator, source: str, target: str) -> InspectedPair:
     if len(ids) > translator.max_source_length or (limit is not None and len(gold) >= limit):
         raise InputError(f"{len(ids)} and {len(gold)} tokens")
     return InspectedPair(source, target, (*translator.lead, *ids), tuple(gold), len(translator.lead), "given")
+
+
+def _check_links(translator: Translator, pair: InspectedPair, links: Links, number: int) -> None:
+    sides = _pair_tokens(translator, pair)
+    words = [1 + max((token.word for token in side if token.word is not None), default=-1) for side in sides]
+    for source, target in sorted(links):
+        if source >= words[0] or target >= words[1]:
+            raise DataError(
+                f"pair {number}: the link {source}-{target} is to a word that is not there: the pair has {words[0]} "
+                f"and {words[1]} words, counted from 0; the links must belong to these lines, split in the same way"
+            )
+
+
+def _pair_tokens(translator: Translator, pair: InspectedPair) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
+    """The tokens of both sides, without BOS and EOS, with their words."""
+    tokenizers = translator.tokenizers
+    scripts = [language(code).script for code in translator.languages]
+    return (
+        tokens_of(tokenizers.source, pair.source, pair.source_text, script=scripts[0], lead=pair.lead),
+        tokens_of(tokenizers.target, pair.target, pair.target_text, script=scripts[1]),
+    )
 
 
 def inspect_sample(
@@ -242,9 +267,13 @@ class _SampleWork:
             found.append(shuffled + uniform(self.model, source, target, units))
         tested = _mean_findings(found)
         if self.size.attacked:
-            self.begin("adversarial weights over the sample")
             # A head is 300 steps a pair; whole layers say more, and are fewer.
             cross = [unit for unit in units if unit.stack == "cross" and unit.head is None]
+            pairs = min(self.size.attacked, len(first))
+            self.begin(
+                f"adversarial weights over the sample: {pairs * adversarial_passes(cross)} passes through the decoder, "
+                "forwards and back"
+            )
             attacked = [
                 adversarial(self.model, source, target, cross, seed=self.seed)
                 for source, target in islice(first, self.size.attacked)
@@ -267,7 +296,8 @@ class _SampleWork:
         if not self.size.probes or len(self.sample.chosen) < FEWEST_PROBED:
             return []
         self.begin("probes")
-        sources, targets = ([self._tokens(pair, side) for pair in self.sample.chosen] for side in (0, 1))
+        read = [_pair_tokens(self.translator, pair) for pair in self.sample.chosen]
+        sources, targets = ([sides[side] for sides in read] for side in (0, 1))
         # A tag stands before every source and is no word of it, so it has no label.
         return probe(
             self.model,
@@ -278,12 +308,6 @@ class _SampleWork:
             settings=ProbeSettings(seed=self.seed),
             untrained=untrained,
         )
-
-    def _tokens(self, pair: InspectedPair, side: int) -> tuple[Token, ...]:
-        tokenizers, script = self.translator.tokenizers, language(self.translator.languages[side]).script
-        if side == 0:
-            return tokens_of(tokenizers.source, pair.source, pair.source_text, script=script, lead=pair.lead)
-        return tokens_of(tokenizers.target, pair.target, pair.target_text, script=script)
 
     def _bleu(self, model: Seq2Seq) -> float:
         chosen = self.sample.chosen[: self.size.translated]

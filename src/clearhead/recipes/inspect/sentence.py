@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clearhead.base.errors import InputError
 from clearhead.decoding.config import DecodingConfig
 from clearhead.inspection.ablation import head_ablation, layer_ablation
-from clearhead.inspection.adversarial import adversarial
+from clearhead.inspection.adversarial import adversarial, adversarial_passes
 from clearhead.inspection.agreement import agreement
 from clearhead.inspection.capture import provenance_of
 from clearhead.inspection.head_roles import head_roles
@@ -18,6 +18,7 @@ from clearhead.inspection.lens import logit_lens
 from clearhead.inspection.perturbation import permutation, uniform
 from clearhead.inspection.records import AttentionRecord, EvidenceRecord, Finding, Token, Unit
 from clearhead.inspection.seed_null import seed_null
+from clearhead.inspection.sites import STACKS, Stack, attention_sites
 from clearhead.inspection.teaching import Pairs
 from clearhead.inspection.temperature import temperature_curve
 from clearhead.inspection.unit_targets import all_units
@@ -29,7 +30,7 @@ from clearhead.recipes.inspect.token_methods import Stage, token_scores
 from clearhead.recipes.inspect.tokens import tokens_of
 from clearhead.recipes.translator import Translator, decoding_config
 
-__all__ = ["ablation_findings", "importance_findings", "inspect_pair", "inspect_sentence"]
+__all__ = ["ablation_findings", "check_others", "importance_findings", "inspect_pair", "inspect_sentence"]
 
 
 def inspect_sentence(  # noqa: PLR0913 (every choice by name)
@@ -69,6 +70,7 @@ def inspect_pair(
     """The same for a pair that was chosen before."""
     begin = stage or (lambda _: None)
     depth = Depth.of(tests)
+    check_others(translator, others)
     begin("attention weights")
     provenance = provenance_of(translator.model, name, translator.tokenizers.fingerprint)
     record = capture_pair(translator, pair, provenance)
@@ -134,8 +136,9 @@ class _Work:
         found += permutation(self.model, source, target, units, shuffles=self.depth.shuffles, seed=self.seed)
         found += uniform(self.model, source, target, units)
         if self.depth.adversaries:
-            self.begin("adversarial weights")
             tried = [each for each in units if each.stack == "cross"]
+            passes = adversarial_passes(tried)
+            self.begin(f"adversarial weights: {passes} passes through the decoder, forwards and back")
             found += adversarial(self.model, source, target, tried, seed=self.seed)
         return found
 
@@ -165,15 +168,38 @@ def ablation_findings(model: Seq2Seq, pairs: Pairs) -> list[Finding]:
     return found
 
 
+def check_others(translator: Translator, others: Sequence[Translator], names: Sequence[str] = ()) -> None:
+    """Raises InputError, with its name, for one of `others` whose maps cannot be compared with the translator's."""
+    ours = [(site.stack, site.layer, site.heads) for site in attention_sites(translator.model)]
+    for place, other in enumerate(others):
+        name = names[place] if names else f"model {place + 2}"
+        if not ours:
+            raise InputError(f"{name}: the model that is inspected has no attention, so there are no maps to compare")
+        if other.tokenizers.fingerprint != translator.tokenizers.fingerprint:
+            raise InputError(
+                f"{name}: its tokenizer is not that of the model that is inspected; maps of other seeds can be "
+                "compared only over the same tokens"
+            )
+        theirs = [(site.stack, site.layer, site.heads) for site in attention_sites(other.model)]
+        if theirs != ours:
+            raise InputError(
+                f"{name}: has {_shape(theirs)}, and the model that is inspected {_shape(ours)}; give one of the same "
+                "configuration, trained from another seed"
+            )
+
+
+def _shape(layers: Sequence[tuple[Stack, int, int]]) -> str:
+    told = []
+    for stack in STACKS:
+        if counts := [heads for at, _, heads in layers if at == stack]:
+            told.append(f"{stack} {'+'.join(map(str, counts))}")
+    return f"attention heads by layer: {', '.join(told)}" if told else "no attention"
+
+
 def _by_others(translator: Translator, pair: InspectedPair, others: Sequence[Translator]) -> list[AttentionRecord]:
     """What models of other seeds attend to over the same pair."""
     found = []
     for number, other in enumerate(others, start=2):
-        if other.tokenizers.fingerprint != translator.tokenizers.fingerprint:
-            raise InputError(
-                f"model {number}: its tokenizer is not that of the first; maps of other seeds can be compared only "
-                "over the same tokens"
-            )
         provenance = provenance_of(other.model, f"model {number}", other.tokenizers.fingerprint)
         found.append(capture_pair(translator, as_given(pair), provenance, other.model))
     return found
