@@ -59,7 +59,7 @@ def looked_at(paths: list[str], arguments: Any) -> dict[str, Any]:
         "settings": evidence.settings,
         "units": found,
         "roles": roles(found),
-        "importance_and_ablation": {fill: float(spearman(importance, cost)[0]) for fill, cost in costs.items()},
+        "importance_and_ablation": {fill: defined(spearman(importance, cost)[0]) for fill, cost in costs.items()},
         "curves": [
             {"method": each.method, "name": each.name, "x_name": each.x_name, "x": each.x, "series": each.series}
             for each in evidence.curves
@@ -70,6 +70,11 @@ def looked_at(paths: list[str], arguments: Any) -> dict[str, Any]:
             translator, [load(each, device="cpu") for each in siblings], sample, arguments.explained
         ),
     }
+
+
+def defined(value: Any) -> float | None:
+    """None for what is not defined, as a correlation of one head: JSON has no NaN."""
+    return None if math.isnan(value) else float(value)
 
 
 def roles(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, int]]:
@@ -214,6 +219,9 @@ def draw(models: dict[str, Any], folder: Path, stem: str) -> None:
 
     colours = {"encoder": "#0b69a3", "decoder": "#15803d", "cross": "#c2410c", "all": "#475569"}
     marks = {"encoder": "o", "decoder": "s", "cross": "^", "all": "D"}
+    models = {name: result for name, result in models.items() if len(result["roles"]) > 1}  # one head is no curve
+    if not models:
+        return
     figure = Figure(figsize=(5.2 * len(models), 3.8), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(models), squeeze=False)[0]

@@ -173,9 +173,10 @@ def test_python_runs(page: Path, runs: Path, capsys: pytest.CaptureFixture[str])
     for body in bodies:
         exec(compile(body, page.name, "exec"), {})
     lines = capsys.readouterr().out.split("\n")
-    # Two translations, one scored pair, and one list of three samples; no error message.
-    assert len(lines) == 5
-    assert lines[4] == ""
+    # Two translations, one scored pair, one list of three samples, three layers of attention; no error message.
+    assert len(lines) == 8
+    assert lines[-1] == ""
+    assert [line.rpartition(" torch.Size")[0] for line in lines[4:7]] == ["encoder 1", "decoder 1", "cross 1"]
     assert len(ast.literal_eval(lines[3])) == 3
 
 

@@ -128,7 +128,7 @@ def inspect(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
     from clearhead.explorer.inspect_page import write_report
     from clearhead.inspection.record_files import save_records
-    from clearhead.recipes.inspect.families import calibration_for
+    from clearhead.recipes.inspect.families import calibration_for, calibration_measures
     from clearhead.recipes.inspect.pair import choose_pair, unknown_tokens
     from clearhead.recipes.inspect.sample import SampleSize, inspect_sample, read_sample
 
@@ -158,7 +158,8 @@ def inspect(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if save is not None:
         save_records(save, record, evidence, of_sample)
     write_exports(record, evidence, of_sample)
-    write_report(output, record, evidence, of_sample, calibration=calibration, language=language)
+    measures = calibration_measures()
+    write_report(output, record, evidence, of_sample, calibration=calibration, measures=measures, language=language)
     told = record.target_text if len(record.target_text) <= SHOWN else f"{record.target_text[: SHOWN - 1]}…"
     logger.info("%s: %s", output, told or "(an empty translation)")
 

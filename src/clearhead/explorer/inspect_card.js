@@ -8,42 +8,65 @@
   const MAIN = { statistics: ["entropy_share", "confidence", "sparsity", "distance"], adversarial: ["max_jsd", "far", "tvd"] };
   const SHOWN = 6;
 
-  const label = (name) => tOr(`value.${name}`, name.replaceAll("_", " "));
-  function figure(name, value) {
-    return el("div", { class: "figure" }, el("dt", { text: label(name) }), el("dd", { class: "num", text: number(value) }));
-  }
+  const label = (name) => (name === "role" ? t("overview.role") : tOr(`value.${name}`, name.replaceAll("_", " ")));
+  const ROLES = ["role", "nearest"];
+  const word = (name, said) => tOr(`${ROLES.includes(name) ? "role" : "word"}.${said}`, said);
+  const patternOf = (found) => (found.words.role === "special-token" ? "sink" : found.words.role);
+
+  // The numbers of a finding that stand in the table, and those that are folded away.
   function parts(found) {
     const all = Object.entries(found.values);
     if (found.method === "role") { // the role that was given, with its own score, baseline and threshold
-      const given = all.filter(([name]) => name.startsWith(`${patternOf(found)}_`));
-      const short = given.map(([name, value]) => [name.slice(patternOf(found).length + 1), value]);
-      return { main: short, rest: all.filter((each) => !given.includes(each)) };
+      const own = ["score", "baseline", "threshold"].map((part) => [part, found.values[`${patternOf(found)}_${part}`]])
+        .filter(([, value]) => value !== undefined);
+      const names = own.map(([part]) => `${patternOf(found)}_${part}`);
+      return { main: own, rest: all.filter(([name]) => !names.includes(name)) };
     }
     const taus = found.method === "agreement" && all.map(([name]) => name).filter((name) => name.endsWith("_tau"));
     const names = taus || MAIN[found.method] || all.slice(0, SHOWN).map(([name]) => name);
     return { main: all.filter(([name]) => names.includes(name)), rest: all.filter(([name]) => !names.includes(name)) };
   }
-  const patternOf = (found) => (found.words.role === "special-token" ? "sink" : found.words.role);
 
   function scope(found) {
-    return el("span", { class: "muted small", text: t(`scope.${found.scope}`, { pairs: found.pairs, tokens: found.tokens }) });
+    if (found.scope === "sentence") return t("card.sentence");
+    const part = found.settings.pairs;
+    const some = part !== undefined && part < found.pairs;
+    return t(some ? "card.part" : "card.sample", some ? { pairs: part, all: found.pairs } : { pairs: found.pairs });
   }
-  function told(found) {
-    const { main, rest } = parts(found);
-    const named = Object.entries(found.words).map(([name, word]) => el("span", { class: "chip", title: label(name),
-      text: name === "role" ? tOr(`role.${word}`, word) : `${label(name)}: ${tOr(`word.${word}`, word)}` }));
-    const settings = Object.entries(found.settings).map(([name, value]) => `${tOr(`setting.${name}`, name)} ${number(value)}`);
-    const more = rest.length || settings.length ? el("details", null, el("summary", { text: t("card.all") }),
-      el("dl", { class: "figures" }, rest.map(([name, value]) => figure(name, value))),
-      settings.length ? el("p", { class: "muted small", text: `${t("card.settings")}: ${settings.join(" · ")}` }) : null) : null;
-    return el("div", { class: "finding" }, named.length ? el("p", { class: "row" }, named) : null,
-      el("dl", { class: "figures" }, main.map(([name, value]) => figure(name, value))), scope(found), more);
+  // A line a number, a column a scope: `columns` are [title, { name: text or node }].
+  // `method` heads the column of names, with its calibration below.
+  function figures(columns, caption, method = null) {
+    const { report } = Clearhead;
+    const names = [...new Set(columns.flatMap(([, cells]) => Object.keys(cells)))];
+    if (!names.length) return null;
+    const name = method ? report.title(method) : el("span", { class: "visually-hidden", text: t("card.value") });
+    const head = [el("tr", null, el("th", { scope: "col" }, name), columns.map(([title]) => el("th", { scope: "col", class: "num", text: title }))),
+      method ? el("tr", null, el("td", { class: "badge-cell", colspan: columns.length + 1 }, report.calibrated(method))) : null];
+    const lines = names.map((name) => el("tr", null, el("th", { scope: "row", text: label(name) }),
+      columns.map(([, cells]) => el("td", { class: "num" }, cells[name] ?? "–"))));
+    return el("table", { class: "figures", "aria-label": caption }, el("thead", null, head), el("tbody", null, lines));
   }
+  const roleFirst = ([one], [two]) => (two === "role") - (one === "role");
+  function told(found, method) {
+    const name = tOr(`method.${method}`, method);
+    const chip = (key, said) => (key === "role" ? el("span", { class: "chip", text: word(key, said) }) : word(key, said));
+    const numbers = (list) => Object.fromEntries(list.map(([key, value]) => [key, number(value)]));
+    const words = (each) => Object.fromEntries(Object.entries(each.words).sort(roleFirst).map(([key, said]) => [key, chip(key, said)]));
+    const main = found.map((each) => [scope(each), { ...words(each), ...numbers(parts(each).main) }]);
+    const rest = found.map((each) => [scope(each), numbers(parts(each).rest)]);
+    const settings = found.filter((each) => Object.keys(each.settings).length).map((each) => el("p", { class: "muted small",
+      text: t("card.settings", { scope: scope(each), settings: Object.entries(each.settings).map(
+        ([key, value]) => `${tOr(`setting.${key}`, key)} ${number(value)}`).join(" · ") }) }));
+    const more = figures(rest, name);
+    return [figures(main, name, method), more || settings.length ? el("details", null, el("summary", { text: t("card.all") }), more,
+      settings) : null];
+  }
+  const absent = (method) => el("li", { class: "absent", data: { method } }, Clearhead.report.title(method),
+    el("span", { class: "untested", text: t("not_tested") }));
   function line(method, unit) {
     const report = Clearhead.report;
     const found = ["sample", "sentence"].map((each) => report.finding(method, unit, each)).filter(Boolean);
-    const body = found.length ? found.map(told) : [el("p", { class: "untested", text: t("not_tested") })];
-    return el("li", { class: found.length ? null : "absent", data: { method } }, report.badge(method), body);
+    return found.length ? el("li", { data: { method } }, told(found, method)) : absent(method);
   }
   function list(methods, unit) {
     const others = [...new Set([...Clearhead.report.found.values()].filter((each) => !methods.includes(each.method)
@@ -55,17 +78,15 @@
     if (unit.stack === "encoder") return null;
     const report = Clearhead.report;
     const found = report.lens.find((each) => each.layer === unit.layer);
-    const body = found ? lensFigures(found.places) : el("p", { class: "untested", text: t("not_tested") });
-    return el("ul", { class: "evidence" }, el("li", { class: found ? null : "absent", data: { method: "lens" } }, report.badge("lens"), body));
+    return el("ul", { class: "evidence" }, found ? el("li", { data: { method: "lens" } },
+      figures([[t("card.sentence"), lensFigures(found.places)]], t("method.lens"), "lens")) : absent("lens"));
   }
   function lensFigures(places) {
     const ranks = places.map((each) => each.goldRank).sort((one, two) => one - two);
     const first = ranks.filter((rank) => rank === 1).length / ranks.length;
     const mean = places.reduce((sum, each) => sum + (each.divergence ?? 0), 0) / places.length;
-    return el("dl", { class: "figures" },
-      [["card.lens.first", number(first, 2)], ["card.lens.rank", number(ranks[Math.floor(ranks.length / 2)], 0)],
-        ["card.lens.divergence", number(mean, 2)]].map(([key, text]) => el("div", { class: "figure" },
-        el("dt", { text: t(key) }), el("dd", { class: "num", text }))));
+    return { "lens.first": number(first, 2), "lens.rank": number(ranks[Math.floor(ranks.length / 2)], 0),
+      "lens.divergence": number(mean, 2) };
   }
 
   // The card of a unit; it is made anew for another language.

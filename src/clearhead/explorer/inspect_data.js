@@ -1,7 +1,7 @@
 "use strict";
 // From the file's blocks to numbers: maps, scores and findings, each with how far off a printed number may be.
 (() => {
-  const { t, tOr, say, el, named, number, tokenText, isolated } = Clearhead;
+  const { t, tOr, say, el, named, language, number, percent, tokenText, isolated } = Clearhead;
   const STACKS = ["encoder", "decoder", "cross"];
   const KINDS = { u8: Uint8Array, u16: Uint16Array, f32: Float32Array };
   const block = (name) => document.getElementById(name).textContent;
@@ -40,6 +40,7 @@
       this.evidence = told.sentence;
       this.sample = told.sample;
       this.calibration = told.calibration;
+      this.measures = told.measures;
       this.buffer = buffer;
       this.maps = new Map();
       const records = [this.evidence, this.sample].filter(Boolean);
@@ -168,18 +169,31 @@
       if (unit.layer === null || unit.layer === undefined) return stack;
       return unit.head ? `${stack} ${unit.layer}.${unit.head}` : `${stack} ${unit.layer}`;
     }
-    badge(method) {
-      const scores = this.calibrationOf(method);
-      const tried = scores ? Object.entries(scores).filter(([, score]) => score !== null) : [];
-      const told = () => ({ scores: tried.map(([task, score]) => `${tOr(`task.${task}`, task)} ${number(score, 2)}`).join(", ") });
+    badge(method) { return el("span", { class: "badge" }, this.title(method), " ", this.calibrated(method)); }
+    title(method) {
       const name = el("b", null, methodName(method));
-      const how = tried.length ? "shell.calibrated" : scores ? "shell.descriptive" : "shell.uncalibrated";
-      const score = say(how, told, "small");
-      const node = el("span", { class: "badge" }, name, score);
-      if (known(`method.${method}.what`)) named(node, `method.${method}.what`, null, "title");
-      return node;
+      return known(`method.${method}.what`) ? named(name, `method.${method}.what`, null, "title") : name;
+    }
+    // How the method did where the answer is known, of what that is the score, and where it misled.
+    calibrated(method) {
+      const scores = this.calibrationOf(method);
+      const tried = Object.entries(scores || {}).filter(([, score]) => score !== null);
+      if (!tried.length) {
+        return say(scores && !Object.keys(scores).length ? "shell.descriptive" : "shell.uncalibrated", null, "small");
+      }
+      const measure = this.measures[method];
+      const key = measure ? `shell.calibrated.${measure}` : "shell.calibrated";
+      const written = measure && measure !== "rank-correlation" ? (score) => percent(score).replace(" ", "\u00a0") : (score) => number(score, 2);
+      const task = (name) => tOr(`task.${name}`, name);
+      const told = say(key, () => ({ scores: tried.map(([name, score]) => `${task(name)} ${written(score)}`).join(", ") }), "small");
+      if (known(`method.${method}.calibrated`)) named(told, `method.${method}.calibrated`, null, "title");
+      const wrong = tried.filter(([, score]) => score <= 0).map(([name]) => name);
+      if (!wrong.length) return told;
+      const warning = say("shell.astray", () => ({ tasks: listed(wrong.map(task)) }), "small", { class: "warn" });
+      return el("span", { class: "scores" }, told, " ", warning);
     }
   }
+  const listed = (names) => new Intl.ListFormat(language()).format(names);
   const known = (key) => tOr(key, null) !== null;
   function methodName(method) {
     return known(`method.${method}`) ? say(`method.${method}`) : el("span", { text: method });

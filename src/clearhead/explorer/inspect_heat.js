@@ -1,7 +1,7 @@
 "use strict";
 // The rows of all methods over the tokens of one side, aligned: coloured cells, their values, and the same as a table.
 (() => {
-  const { el, t, say, number, token, tokenText, matrixTable, twin, colour, roving } = Clearhead;
+  const { el, t, say, number, figure, dotted, token, tokenText, matrixTable, twin, colour, roving } = Clearhead;
   const { rowsOf, rowName, methodName, reading, doubt } = Clearhead.rows;
   const ROOMY = 16; // so many tokens leave room for the numbers within the cells
 
@@ -68,7 +68,7 @@
       const told = t(certain.good ? "tokens.converged" : "tokens.not_converged", certain.values);
       name.append(el("span", { class: certain.good ? "small muted" : "small warn" }, told));
     }
-    const scale = t(row.signed ? "tokens.scale.signed" : "tokens.scale.plain", { most: number(most, 3) });
+    const scale = t(row.signed ? "tokens.scale.signed" : "tokens.scale.plain", { most: figure(most) });
     const line = el("tr", { class: certain && !certain.good ? "doubtful" : "" }, name);
     line.append(el("td", { class: "scale small num" }, scale));
     tokens.forEach((each, place) => {
@@ -97,14 +97,10 @@
     cell.style.backgroundColor = colour.css(paint);
     cell.style.color = colour.ink(paint);
     const sign = row.signed && Math.abs(share) > 0.05 ? (value > 0 ? "+" : "−") : "";
+    const text = roomy ? dotted(figure(value, most)) : sign;
+    cell.classList.toggle("tight", text.length > 5);
     if (place === top) cell.append(el("span", { class: "mark-top", "aria-hidden": "true" }, "●"));
-    cell.append(el("span", { "aria-hidden": "true" }, roomy ? shortest(value) : sign));
-  }
-
-  /** Two places after the point, without the zero before it that most cells would share. */
-  function shortest(value) {
-    if (value === 0) return "0";
-    return Math.abs(value) < 0.005 ? (value < 0 ? "−0" : "0") : number(value, 2).replace(/^(−?)0\./, "$1.");
+    cell.append(el("span", { "aria-hidden": "true" }, text));
   }
 
   Clearhead.rows.sideBox = sideBox;

@@ -79,13 +79,31 @@ const Clearhead = { report: null };
   const on = (event, act) => heard[event].push(act);
 
   // ---- numbers and tokens
-  const minus = (text) => text.replace("-", "−");
+  const minus = (text) => text.replaceAll("-", "−");
+  const plain = (value, digits) => { // −0 is 0
+    const text = value.toFixed(digits);
+    return Number(text) === 0 ? "0" : minus(text);
+  };
   function number(value, digits = 3) {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     const size = Math.abs(value);
-    if (size && size < 0.5 * 10 ** -digits) return minus(value.toExponential(1)).replace("e−", "e−");
+    if (size && size < 0.5 * 10 ** -digits) return minus(value.toExponential(1));
     const text = value.toFixed(Number.isInteger(value) && size >= 1 ? 0 : digits);
     return Number(text) === 0 ? text.replace("-", "") : minus(text);
+  }
+  // A number among others as large as `size`: as many decimals as give `size` two digits, or a power of ten.
+  function figure(value, size = Math.abs(value)) {
+    if (value === null || value === undefined || Number.isNaN(value)) return "–";
+    if (value === 0) return "0";
+    if (size > 0 && size < 0.001) return Math.abs(value) < size / 200 ? "0" : minus(value.toExponential(0));
+    return plain(value, size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 || !size ? 2 : 1 - Math.floor(Math.log10(size)));
+  }
+  const dotted = (text) => text.replace(/^([−+]?)0\./, "$1."); // without the zero that most small numbers share
+  // Where there is room for few letters: three decimals at most, and "<.001" for what is nearer to zero than that.
+  function brief(value, sign = false) {
+    const size = Math.abs(value);
+    if (value !== 0 && size < 0.001) return "<.001";
+    return dotted((sign && value > 0 ? "+" : "") + plain(value, size < 0.0995 ? 3 : 2));
   }
   const percent = (value, digits = 0) => (value === null || value === undefined ? "–" : `${number(100 * value, digits)} %`);
   const signed = (value, digits = 3) => `${value > 0 ? "+" : ""}${number(value, digits)}`;
@@ -211,5 +229,5 @@ const Clearhead = { report: null };
   function announce(text) { document.getElementById("live").textContent = text; }
 
   Object.assign(Clearhead, { el, svg, t, tOr, say, named, language, speak, onLanguage, onTheme, repaint, dark, selection,
-    select, on, number, percent, signed, token, tokenText, isolated, colour, canvas, roving, download, csv, announce });
+    select, on, number, figure, dotted, brief, percent, signed, token, tokenText, isolated, colour, canvas, roving, download, csv, announce });
 })();

@@ -5,6 +5,7 @@
     csv, announce, isolated, twin, matrixTable, arranged, measure, paint, peakOf, printed, rowText } = Clearhead;
   const ZOOMS = [4, 5, 6, 8, 10, 13, 16, 20, 26, 34, 44, 56];
   const LARGEST = 8000; // pixels of a picture's side
+  const WHOLE = 40; // so many rows are seen whole, and the page scrolls; more scroll within the frame
 
   const state = { zoom: null, cursor: { row: 0, column: 0 }, model: null, sizes: null, peak: 1 };
   const options = { ends: false, punctuation: false, words: false, log: false, own: false };
@@ -62,7 +63,8 @@
     state.sizes = measure(state.model, cell, labelRoom());
     parts.space.style.width = `${state.sizes.width}px`;
     parts.space.style.height = `${state.sizes.height}px`;
-    parts.scroller.style.height = `${Math.min(state.sizes.height + 16, Math.max(260, Math.round(window.innerHeight * 0.72)))}px`;
+    const most = state.model.rows.length <= WHOLE ? Infinity : Math.max(260, Math.round(window.innerHeight * 0.72));
+    parts.scroller.style.height = `${Math.min(state.sizes.height + 18, most)}px`; // the frame, and a bar to scroll sideways
     draw();
   }
   function zoom(by) {
@@ -82,6 +84,13 @@
     if (down < box.scrollTop) box.scrollTop = down;
     if (down + sizes.cell > box.scrollTop + high) box.scrollTop = down + sizes.cell - high;
     redraw();
+  }
+  function intoWindow() { // for keys: the page follows the cell
+    const { sizes, cursor } = state;
+    const at = parts.scroller.getBoundingClientRect().top + sizes.top + cursor.row * sizes.cell - parts.scroller.scrollTop;
+    const covered = parts.readout.getBoundingClientRect().bottom; // it stays in sight at the top
+    if (at < covered) window.scrollBy(0, at - covered - 8);
+    else if (at + sizes.cell > window.innerHeight) window.scrollBy(0, at + sizes.cell + 8 - window.innerHeight);
   }
 
   // ---- the cell in words
@@ -130,6 +139,7 @@
     if (spoken) {
       announce(reading(cursor));
       reveal();
+      intoWindow();
     } else redraw();
     select({ row: model.rows[cursor.row].from[0], column: model.columns[cursor.column].from[0] });
   }

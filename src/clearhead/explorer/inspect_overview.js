@@ -1,7 +1,7 @@
 "use strict";
 // All heads of all stacks at a glance: small pictures in which no cell is lost, by layer or in the order of a finding.
 (() => {
-  const { el, t, tOr, say, named, number, percent, isolated, colour, canvas, roving, select, selection, on, onLanguage } = Clearhead;
+  const { el, t, tOr, say, named, number, brief, percent, isolated, colour, canvas, roving, select, selection, on, onLanguage } = Clearhead;
   const SMALL = 64; // cells of a picture: larger maps show the largest weight of each block
   const SIDE = 72; // pixels of the longer side
 
@@ -93,15 +93,13 @@
     return found ? found.words.role || null : null;
   }
   function figures(unit) {
-    const line = [["ablation", signedOr], ["importance", plainOr], ["entropy", plainOr]].map(([name, written]) => {
+    const line = [["ablation", true], ["importance", false], ["entropy", false]].map(([name, sign]) => {
       const value = valueOf(ORDERS[name], unit);
-      return value === null ? null : named(el("span", { class: "num" }, say(`overview.${name}.short`), ` ${written(value)}`),
+      return value === null ? null : named(el("span", { class: "num" }, say(`overview.${name}.short`), ` ${brief(value, sign)}`),
         `overview.by.${name}`, null, "title");
     });
     return line.filter(Boolean);
   }
-  const signedOr = (value) => Clearhead.signed(value, 2);
-  const plainOr = (value) => number(value, 2);
 
   function thumb(unit, state) {
     const report = Clearhead.report;

@@ -16,8 +16,11 @@ from clearhead.inspection.records import AttentionRecord, EvidenceRecord
 
 __all__ = ["ReportDisplay", "report_html", "write_report"]
 
-Calibration = Mapping[str, Mapping[str, float]]
-"""By method, by task, how well the method did where the answer is known; shown beside the method's name."""
+Calibration = Mapping[str, Mapping[str, float | None]]
+"""By method, by task, how well the method did where the answer is known; shown beside the method's name. None for a
+task on which the score is not defined: it is left out."""
+Measures = Mapping[str, str]
+"""By method, what its scores are of: "links", "rank-correlation" or "named" (`clearhead.inspection.calibrated`)."""
 
 SCRIPTS = (
     "kit", "tables", "data", "shell", "overview", "card", "matrix", "map", "charts", "parts", "rows", "heat", "tokens",
@@ -33,15 +36,17 @@ def report_html(
     sample: EvidenceRecord | None = None,
     *,
     calibration: Calibration | None = None,
+    measures: Measures | None = None,
     language: PageLanguage = "en",
 ) -> str:
     """The HTML of a report on one pair: no address in it leads out, and its policy lets nothing in.
 
     `evidence` is about the pair, `sample` about many pairs of the same model; what neither holds is shown as not
-    tested. `language` is what the page opens in (it holds both). The same records give the same page. Raises
-    InputError if the records do not belong together.
+    tested. `measures` says what the scores of `calibration` are of; without it the page shows them without a word on
+    that. `language` is what the page opens in (it holds both). The same records give the same page. Raises InputError
+    if the records do not belong together, or for a measure that the page has no words for.
     """
-    payload = pack(attention, evidence, sample, calibration)
+    payload = pack(attention, evidence, sample, calibration, measures)
     style = "".join(map(resource, STYLES))
     script = "".join(resource(f"inspect_{name}.js") for name in SCRIPTS)
     parts = {
@@ -66,10 +71,11 @@ def write_report(
     sample: EvidenceRecord | None = None,
     *,
     calibration: Calibration | None = None,
+    measures: Measures | None = None,
     language: PageLanguage = "en",
 ) -> Path:
     """Write the report to `path`, whole or not at all, and return the path; see `report_html`."""
-    html = report_html(attention, evidence, sample, calibration=calibration, language=language)
+    html = report_html(attention, evidence, sample, calibration=calibration, measures=measures, language=language)
     atomic_write(Path(path), html)
     return Path(path)
 
@@ -87,11 +93,17 @@ class ReportDisplay:
     calibration: Calibration | None = None
     language: PageLanguage = "en"
     height: int = 780
+    measures: Measures | None = None
 
     def html(self) -> str:
         """The report as a page of its own."""
         return report_html(
-            self.attention, self.evidence, self.sample, calibration=self.calibration, language=self.language
+            self.attention,
+            self.evidence,
+            self.sample,
+            calibration=self.calibration,
+            measures=self.measures,
+            language=self.language,
         )
 
     def write(self, path: str | Path) -> Path:

@@ -41,6 +41,14 @@ _SHELL = {
     "shell.versions": Both("Versions", "版本"),
     "shell.byte": Both("byte 0x{hex} of a character", "一个字符的字节 0x{hex}"),
     "shell.calibrated": Both("where the answer is known: {scores}", "答案已知时：{scores}"),
+    "shell.calibrated.links": Both("right word first, where known: {scores}", "已知答案时，正确的词居首：{scores}"),
+    "shell.calibrated.rank-correlation": Both(
+        "ρ with right links, where known: {scores}", "已知答案时，与正确连线的 ρ：{scores}"
+    ),
+    "shell.calibrated.named": Both("right role, where known: {scores}", "已知答案时，判对角色：{scores}"),
+    "shell.astray": Both(
+        "On {tasks} the number led astray, or told nothing.", "在{tasks}任务上，该数值起了误导作用，或毫无信息。"
+    ),
     "shell.uncalibrated": Both("not calibrated", "未校准"),
     "shell.descriptive": Both("describes; nothing to calibrate", "描述性，无可校准"),
     "shell.numbers": Both("Numbers", "数值"),
@@ -180,11 +188,15 @@ _CARD = {
     "card.head": Both("This head", "这个头"),
     "card.layer": Both("All heads of its layer ({unit})", "该层的所有头（{unit}）"),
     "card.stack": Both("All heads of its stack ({unit})", "该栈的所有头（{unit}）"),
-    "card.all": Both("all numbers and settings", "全部数值与设置"),
-    "card.settings": Both("settings", "设置"),
-    "card.lens.first": Both("share of gold tokens that come first", "标准词元排第一的份额"),
-    "card.lens.rank": Both("median rank of the gold token", "标准词元名次的中位数"),
-    "card.lens.divergence": Both("mean divergence from the model's prediction, nats", "与模型预测的平均散度（nat）"),
+    "card.all": Both("more numbers, and settings", "更多数值与设置"),
+    "card.settings": Both("Settings, {scope}: {settings}", "设置（{scope}）：{settings}"),
+    "card.value": Both("Number", "数值"),
+    "card.sentence": Both("this sentence", "本句"),
+    "card.sample": Both("{pairs} pairs", "{pairs} 个句对"),
+    "card.part": Both("{pairs} of {all} pairs", "{all} 个句对中 {pairs} 个"),
+    "value.lens.first": Both("share of gold tokens that come first", "标准词元排第一的份额"),
+    "value.lens.rank": Both("median rank of the gold token", "标准词元名次的中位数"),
+    "value.lens.divergence": Both("mean divergence from the model's prediction, nats", "与模型预测的平均散度（nat）"),
     "card.note": Both(
         "Tests of one head alone understate what the model depends on; tests of a whole layer show how free the "
         "weights are, not which of them is right.",

@@ -21,11 +21,13 @@ from clearhead.inspection.records import (
     Unit,
 )
 
-__all__ = ["FORMAT", "ROOM", "SHADES", "Payload", "pack"]
+__all__ = ["FORMAT", "MEASURES", "ROOM", "SHADES", "Payload", "pack"]
 
 FORMAT = "clearhead inspect 1"
 SHADES = (255, 127, 63)
 """Steps of the square root where a map is kept in 8 bits: the first with which the file is small enough."""
+MEASURES = ("links", "rank-correlation", "named")
+"""What a calibration score can be of: each has words of its own on the page (`shell.calibrated.MEASURE`)."""
 ROOM = 1_700_000
 """Bytes that arrays and evidence may take, written in base64: with 128 tokens and 144 heads the page is to stay below
 2 MB together with its script, style and words, which are some 200 kB."""
@@ -44,16 +46,19 @@ def pack(
     attention: AttentionRecord,
     evidence: EvidenceRecord | None = None,
     sample: EvidenceRecord | None = None,
-    calibration: Mapping[str, Mapping[str, float]] | None = None,
+    calibration: Mapping[str, Mapping[str, float | None]] | None = None,
+    measures: Mapping[str, str] | None = None,
 ) -> Payload:
     """The payload of one pair, the evidence on that pair, and the evidence from a sample of many.
 
-    Raises InputError if the evidence is of another model or of the wrong scope, or if a map does not fit its tokens.
+    Raises InputError if the evidence is of another model or of the wrong scope, if a map does not fit its tokens, or if
+    a method's calibration is said to be of something that is none of `MEASURES`.
     """
+    told = _calibration(calibration, measures or {})
     _check(attention, evidence, "sentence")
     _check(attention, sample, "sample")
     for steps in SHADES:
-        payload = _packed(attention, evidence, sample, calibration, steps)
+        payload = _packed(attention, evidence, sample, told, steps)
         small = 4 * (len(payload.arrays) + len(payload.evidence)) <= 3 * ROOM
         if small or max(len(attention.source), len(attention.prefix)) <= WHOLE:
             break
@@ -64,7 +69,7 @@ def _packed(
     attention: AttentionRecord,
     evidence: EvidenceRecord | None,
     sample: EvidenceRecord | None,
-    calibration: Mapping[str, Mapping[str, float]] | None,
+    calibration: Json,
     steps: int,
 ) -> Payload:
     arrays = Arrays(steps)
@@ -82,7 +87,7 @@ def _packed(
     told = {
         "sentence": None if evidence is None else _evidence(evidence, attention.layers, arrays),
         "sample": None if sample is None else _evidence(sample, attention.layers, arrays),
-        "calibration": None if calibration is None else {name: dict(each) for name, each in calibration.items()},
+        **calibration,
     }
     return Payload(head, _zip(_json(told).encode()), _zip(bytes(arrays.held)))
 
@@ -98,6 +103,17 @@ def _check(attention: AttentionRecord, evidence: EvidenceRecord | None, scope: s
             f"the evidence about the {scope} is of model {other.model} ({other.fingerprint[:12]}), the attention of "
             f"{own.model} ({own.fingerprint[:12]}): inspect one model"
         )
+
+
+def _calibration(scores: Mapping[str, Mapping[str, float | None]] | None, measures: Mapping[str, str]) -> Json:
+    for method, measure in measures.items():
+        if measure not in MEASURES:
+            raise InputError(
+                f"the calibration of the method {method!r} is said to be of {measure!r}, which a report has no words "
+                f"for; it knows {', '.join(MEASURES)}"
+            )
+    told = None if scores is None else {method: _named(each) for method, each in scores.items()}
+    return {"calibration": told, "measures": dict(measures)}
 
 
 def _meta(attention: AttentionRecord) -> Json:
@@ -207,7 +223,7 @@ def _lens(layer: LensLayer) -> Json:
     }
 
 
-def _named(values: Mapping[str, float]) -> dict[str, float | None]:
+def _named(values: Mapping[str, float | None]) -> dict[str, float | None]:
     return {name: _number(value) for name, value in values.items()}
 
 

@@ -83,7 +83,7 @@ _TOKENS = {
     "tokens.none": Both("No method says anything of this side.", "没有方法涉及这一侧。"),
     "tokens.scale": Both("Scale", "色标"),
     "tokens.scale.plain": Both("0 to {most}", "0 至 {most}"),
-    "tokens.scale.signed": Both("−{most} to {most}", "−{most} 至 {most}"),
+    "tokens.scale.signed": Both("±{most}", "±{most}"),
     "tokens.legend": Both(
         "Each row has its own colour scale, so that colours compare tokens, never methods. ● marks the largest of a "
         "row (of either sign); + and − stand where a method knows for and against; hatched: not yet read.",

@@ -8,7 +8,7 @@ from clearhead.decoding.config import DecodingConfig
 from clearhead.explorer.inspect_page import ReportDisplay
 from clearhead.explorer.walk_page import PageLanguage
 from clearhead.recipes.inspect.depth import Tests
-from clearhead.recipes.inspect.families import calibration_for
+from clearhead.recipes.inspect.families import calibration_for, calibration_measures
 from clearhead.recipes.inspect.sample import SampleSize, inspect_sample, take_sample
 from clearhead.recipes.inspect.sentence import inspect_sentence
 from clearhead.recipes.translator import Translator
@@ -49,4 +49,11 @@ def inspect(  # noqa: PLR0913 (every choice by name)
         taken = take_sample(translator, given, pairs)
         size = SampleSize.of(tests, len(taken.chosen))
         of_sample = inspect_sample(translator, taken, name=name, size=size, seed=seed)
-    return ReportDisplay(attention, evidence, of_sample, calibration_for(translator.model), language)
+    return ReportDisplay(
+        attention,
+        evidence,
+        of_sample,
+        calibration_for(translator.model),
+        language,
+        measures=calibration_measures(),
+    )

@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from clearhead.base.errors import InputError
 from clearhead.inspection.records import AttentionLayer, AttentionRecord, Finding, TokenScores, Unit
+from clearhead.inspection.sites import Stack
 
 __all__ = ["agreement", "kendall", "spearman"]
 
+_MOST_PAIRS = 2**22
+"""Of columns in a block of rows: 16 MB for each method."""
 _FEWEST_KEYS = 3
 """Two keys are ranked alike or the other way round, which says nothing of one row."""
 
@@ -35,41 +39,52 @@ def agreement(record: AttentionRecord, scores: Sequence[TokenScores]) -> list[Fi
     Raises InputError for scores over another pair than the record's.
     """
     findings = []
-    known: dict[tuple[int, str], _Orders] = {}
-    for layer in record.layers:
-        if layer.stack == "encoder":
-            continue
-        whole = Unit(layer.stack, layer.layer)
-        for head in range(len(layer.weights)):
-            unit = Unit(layer.stack, layer.layer, head + 1)
-            mine = _Orders.of(layer.weights[head], layer.visible)
-            values: dict[str, float] = {}
-            for place, each in enumerate(scores):
-                theirs = each.source if layer.stack == "cross" else each.prefix
-                if each.method == "attention" or each.unit not in (None, unit, whole) or theirs is None:
-                    continue
-                if (place, layer.stack) not in known:  # all layers of a stack hide the same keys
-                    known[place, layer.stack] = _orders_of(each, theirs, layer)
-                values |= _compared(each.method, mine, known[place, layer.stack], layer.visible)
-            if values:
-                findings.append(Finding("agreement", unit, values, settings={"fewest_keys": float(_FEWEST_KEYS)}))
+    stacks: tuple[Stack, ...] = ("decoder", "cross")
+    for stack in stacks:
+        layers = [layer for layer in record.layers if layer.stack == stack]
+        found: dict[tuple[Unit, int], list[tuple[Tensor, Tensor]]] = {}
+        for rows in _blocks(layers[0].visible) if layers else ():
+            known: dict[int, _Orders] = {}
+            for layer, head in [(each, head) for each in layers for head in range(len(each.weights))]:
+                unit, whole = Unit(stack, layer.layer, head + 1), Unit(stack, layer.layer)
+                mine = _Orders.of(layer.weights[head, rows], layer.visible[rows])
+                for place, each in enumerate(scores):
+                    theirs = each.source if stack == "cross" else each.prefix
+                    if each.method == "attention" or each.unit not in (None, unit, whole) or theirs is None:
+                        continue
+                    if place not in known:  # all layers of a stack hide the same keys
+                        known[place] = _orders_of(each, theirs, layer, rows)
+                    both = mine.kendall(known[place]), mine.spearman(known[place])
+                    found.setdefault((unit, place), []).append(both)
+        values: dict[Unit, dict[str, float]] = {}
+        for (unit, place), parts in found.items():
+            tau, rho = (torch.cat(each) for each in zip(*parts, strict=True))
+            told = _told(scores[place].method, tau, rho, layers[0].visible)
+            values[unit] = values.get(unit, {}) | told
+        settings = {"fewest_keys": float(_FEWEST_KEYS)}
+        findings += [Finding("agreement", unit, each, settings=settings) for unit, each in values.items() if each]
     return findings
 
 
-def _orders_of(scores: TokenScores, theirs: Tensor, layer: AttentionLayer) -> _Orders:
+def _blocks(visible: Bool[Tensor, "T S"]) -> list[slice]:
+    """Few rows at a time: all pairs of columns of 1000 rows of 1000 would be 4 GB for every method."""
+    rows = max(1, _MOST_PAIRS // visible.size(1) ** 2)
+    return [slice(start, start + rows) for start in range(0, len(visible), rows)]
+
+
+def _orders_of(scores: TokenScores, theirs: Tensor, layer: AttentionLayer, rows: slice) -> _Orders:
     if theirs.shape != layer.visible.shape:
         raise InputError(
             f"the scores of {scores.method} are {tuple(theirs.shape)}, the weights {tuple(layer.visible.shape)}: "
             "compare what was measured over one pair"
         )
-    theirs = theirs.to(layer.weights.device)
-    return _Orders.of(theirs.abs() if scores.signed else theirs, layer.visible)
+    theirs = theirs[rows].to(layer.weights.device)
+    return _Orders.of(theirs.abs() if scores.signed else theirs, layer.visible[rows])
 
 
-def _compared(method: str, mine: _Orders, theirs: _Orders, visible: Bool[Tensor, "T S"]) -> dict[str, float]:
+def _told(method: str, tau: Tensor, rho: Tensor, visible: Bool[Tensor, "T S"]) -> dict[str, float]:
     enough = visible.sum(-1) >= _FEWEST_KEYS
-    tau = mine.kendall(theirs)[enough]
-    rho = mine.spearman(theirs)[enough]
+    tau, rho = tau[enough], rho[enough]
     counted = ~tau.isnan()
     if not bool(counted.any()):
         return {}

@@ -100,7 +100,7 @@ def check_folder(path: str | Path) -> None:
     """Raises InputError unless `save_records` may write to `path`: it is new, or holds nothing but records."""
     folder = Path(path)
     if os.path.lexists(folder) and not folder.is_dir():
-        raise InputError(f"{folder}: is there and no folder; choose a new folder for the records")
+        raise InputError(f"{folder}: exists already and is no folder; choose a new folder for the records")
     try:
         names = {each.name for each in folder.iterdir()} if folder.is_dir() else set()
     except OSError as error:

@@ -123,3 +123,18 @@ def test_rows_without_an_order_are_left_out_and_other_pairs_refused() -> None:
     assert agreement(made, [TokenScores("occlusion", torch.ones(3, 4), None, signed=True)]) == []
     with pytest.raises(InputError, match="one pair"):
         agreement(made, [TokenScores("occlusion", torch.ones(3, 5), None, signed=True)])
+
+
+def test_few_rows_at_a_time_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long pairs are compared block by block, since all pairs of columns of all rows would fill the memory."""
+    generator = torch.Generator().manual_seed(5)
+    cross = torch.rand(2, 9, 6, generator=generator).softmax(-1)
+    made = record(cross, torch.rand(2, 9, 9, generator=generator).tril())
+    scores = [
+        TokenScores("occlusion", torch.randn(9, 6, generator=generator), torch.rand(9, 9, generator=generator), True),
+        TokenScores("gradient-norm", torch.rand(9, 6, generator=generator), None, False),
+    ]
+    whole = agreement(made, scores)
+    monkeypatch.setattr("clearhead.inspection.agreement._MOST_PAIRS", 81 * 2)
+    assert agreement(made, scores) == whole
+    assert [len(each.values) for each in whole] == [3, 3, 6, 6]

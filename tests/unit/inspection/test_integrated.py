@@ -187,3 +187,16 @@ def test_a_score_that_no_word_changes_is_not_divided_by_nothing() -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         integrated_gradients(transformer(), SOURCE, TARGET, **settings)  # type: ignore[arg-type]
+
+
+def test_terms_of_half_precision_are_added_up_in_full() -> None:
+    """The fault: a sum kept in 8 bits stays at 256 however many ones are added to it."""
+    ones = torch.ones(1, 1, 1, dtype=torch.bfloat16)
+    words, nothing = Embedded(ones, ones), Embedded(0 * ones, 0 * ones)
+
+    def slopes(points: Embedded, predictions: Sequence[int]) -> Iterator[Embedded]:
+        for _ in predictions:
+            yield Embedded(torch.ones_like(points.source), torch.ones_like(points.prefix))
+
+    for side in integrated_path(slopes, nothing, words, [0], 1000, 1):
+        assert side.tolist() == [[1.0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from clearhead.base.errors import InputError
@@ -33,6 +34,8 @@ def check_places(report: str, save: str | None, export: str | None) -> None:
     if Path(report).is_dir():
         raise InputError(f"--output: {report} is a folder; give the report a file name")
     folder = Path(report).parent
+    if folder.is_dir() and not Path(report).exists() and not os.access(folder, os.W_OK):
+        raise InputError(f"--output: {report}: nothing can be written into {folder}; choose another place")
     if not folder.is_dir() and not (export is not None and _same(folder, export)):
         raise InputError(f"--output: {report}: there is no folder {folder}; make it, or choose another place")
 

@@ -183,7 +183,7 @@ def check_others(translator: Translator, others: Sequence[Translator], names: Se
         theirs = [(site.stack, site.layer, site.heads) for site in attention_sites(other.model)]
         if theirs != ours:
             raise InputError(
-                f"{name}: has {_shape(theirs)}, and the model that is inspected {_shape(ours)}; give one of the same "
+                f"{name}: has {_shape(theirs)}; the model that is inspected has {_shape(ours)}: give one of the same "
                 "configuration, trained from another seed"
             )
 
@@ -193,7 +193,7 @@ def _shape(layers: Sequence[tuple[Stack, int, int]]) -> str:
     for stack in STACKS:
         if counts := [heads for at, _, heads in layers if at == stack]:
             told.append(f"{stack} {'+'.join(map(str, counts))}")
-    return f"attention heads by layer: {', '.join(told)}" if told else "no attention"
+    return f"heads {', '.join(told)} by layer" if told else "no attention"
 
 
 def _by_others(translator: Translator, pair: InspectedPair, others: Sequence[Translator]) -> list[AttentionRecord]:
