@@ -27,7 +27,9 @@ def looked_at(paths: list[str], arguments: Any) -> dict[str, Any]:
     import torch
 
     from clearhead.inspection.agreement import spearman
-    from clearhead.recipes.inspect.sample import SampleSize, inspect_sample, read_sample
+    from clearhead.recipes.inspect.bundles import model_name
+    from clearhead.recipes.inspect.sample import SampleSize, inspect_sample
+    from clearhead.recipes.inspect.sample_pairs import read_sample
     from clearhead.recipes.translate import load
 
     path, *siblings = paths
@@ -41,7 +43,12 @@ def looked_at(paths: list[str], arguments: Any) -> dict[str, Any]:
         attacked=arguments.attacked,
     )
     evidence = inspect_sample(
-        translator, sample, name=Path(path).name, size=size, seed=arguments.seed, stage=lambda name: print(f"  {name}")
+        translator,
+        sample,
+        name=model_name(path),
+        size=size,
+        seed=arguments.seed,
+        stage=lambda name, steps: print(f"  {name}"),
     )
     found: dict[str, dict[str, Any]] = {}
     for each in evidence.findings:
@@ -105,7 +112,7 @@ def agreements(translator: Any, sample: Any, most: int) -> dict[str, dict[str, f
     for pair in sample.chosen[:most]:
         shown = capture_pair(translator, pair, provenance)
         rows: dict[str, Any] = {}
-        for each in token_scores(translator.model, pair, shown, gradients=True, stage=lambda _: None):
+        for each in token_scores(translator.model, pair, shown, gradients=True):
             if each.source is not None:  # a later layer takes the place of an earlier one
                 rows[each.method] = each.source.abs().double()
         for one, other in combinations(sorted(rows), 2):

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from clearhead.base.seeds import mix
+from clearhead.bundle.bundle import read_info
 from clearhead.inspection.record_files import load_records
 from clearhead.inspection.records import Unit
+from clearhead.models.build import build
+from clearhead.recipes.inspect import sample as sample_module
 from tests.system.program import clearhead, write
 
 MODEL = Path(__file__).parents[2] / "docs" / "transformer" / "site" / "model"
@@ -71,7 +82,7 @@ def test_a_sample_stands_beside_the_sentence(tmp_path: Path) -> None:
     links = write(tmp_path / "links", ["0-0 1-1 2-2"] * len(PAIRS))
     ran = clearhead("inspect", MODEL, "--sample", *sample(tmp_path), "--pairs", 9, "--links", links,
                     "-o", tmp_path / "r.html", "--save", tmp_path / "records")  # fmt: skip
-    assert "pruning" in ran.log
+    assert "pruning" in ran.log and "━" not in ran.log  # bars are for a terminal
     found = load_records(tmp_path / "records")
     assert found.attention is not None and found.sample is not None
     assert found.attention.target_text == PAIRS[0][1] and found.attention.origin == "given"
@@ -80,7 +91,8 @@ def test_a_sample_stands_beside_the_sentence(tmp_path: Path) -> None:
         "encoder", "decoder", "cross", "all",
     }  # fmt: skip
     assert all("score" in each.series for each in found.sample.curves if each.method == "pruning")
-    assert found.sample.probes
+    assert found.sample.probes and all(each.untrained is not None for each in found.sample.probes)
+    assert "untrained model of this configuration, seed 2" in ran.log  # the bundle tells no seed, so it is 1
     cross = next(each for each in found.sample.findings if each.method == "role" and each.unit.stack == "cross")
     assert "aligned_score" in cross.values
 
@@ -95,6 +107,65 @@ def test_exports_name_the_model_and_the_place(tmp_path: Path) -> None:
     assert len([name for name in names if name.endswith(".svg")]) == 1
     about: dict[str, Any] = json.loads((out / "attention-weights.meta.json").read_text("utf-8"))
     assert "softmax" in json.dumps(about) and len(json.dumps(about)) > 200
+
+
+@pytest.mark.parametrize(("folder", "name"), [("x", "x"), ("x/average", "x/average"), ("x/checkpoints/s", "x/s")])
+def test_a_model_is_called_by_its_run(tmp_path: Path, folder: str, name: str) -> None:
+    shutil.copytree(MODEL, tmp_path / folder)
+    clearhead("inspect", tmp_path / folder, SENTENCE, "--tests", "none", "-o", tmp_path / "r.html",
+              "--save", tmp_path / "records", "--export", tmp_path / "out", "--format", "csv")  # fmt: skip
+    found = load_records(tmp_path / "records")
+    assert found.attention is not None and found.evidence is not None
+    assert found.attention.provenance.model == found.evidence.provenance.model == name
+
+
+def test_the_untrained_model_beside_the_probes_is_of_the_seed_that_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def probed(*_: object, untrained: object, **__: object) -> list[object]:
+        given.append(untrained)
+        return []
+
+    monkeypatch.setattr(sample_module, "probe", probed)
+    for dear in ("pruning_curve", "permutation", "uniform"):
+        monkeypatch.setattr(sample_module, dear, lambda *_, **__: [])
+    for more in (["--seed", 5], []):
+        clearhead("inspect", MODEL, "--sample", *sample(tmp_path), "-o", tmp_path / "r.html", *more)
+    clearhead("inspect", MODEL, "--sample", *sample(tmp_path), "--pairs", 7, "-o", tmp_path / "r.html")
+    assert len(given) == 2  # 7 pairs are too few to probe
+    for seed, model in zip((5, 2), given, strict=True):
+        expected = build(read_info(MODEL).config, seed=mix(seed, 1))
+        assert all(torch.equal(*each) for each in zip(model.parameters(), expected.parameters(), strict=True))
+
+
+def test_on_a_terminal_a_bar_shows_how_far_it_is_and_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "clearhead", "inspect", MODEL, SENTENCE, "--threads", "1", "--tests", "full"]
+    command += ["-o", tmp_path / "r.html", "--save", tmp_path / "records", "--export", tmp_path / "out"]
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"PYTHONPATH": "", "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen([str(each) for each in command], stderr=theirs, env=environment) as running:
+        os.close(theirs)
+        heard = ""
+        while not re.search(r"adversarial weights [^a-z]*[1-9]\d*/", heard):
+            heard += terminal(ours)
+        running.send_signal(signal.SIGINT)
+        while more := terminal(ours):
+            heard += more
+    os.close(ours)
+    assert running.returncode == 130 and "Traceback" not in heard
+    assert "integrated gradients: 32 to 2016 gradients for each of" in heard
+    assert "passes through the decoder, forwards and back" in heard and "error: interrupted" in heard
+    assert not list(tmp_path.iterdir())
+
+
+def terminal(handle: int) -> str:
+    """What comes next; nothing once the other end is closed, which Linux tells as an error."""
+    try:
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", os.read(handle, 1 << 16).decode("utf-8", "replace"))
+    except OSError:
+        return ""
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from clearhead.inspection.sites import Stack
 from tests.unit.explorer.inspect_records import (
     CALIBRATION,
     HOSTILE,
+    MEASURES,
     attention_record,
     evidence_record,
     hostile_records,
@@ -39,7 +40,8 @@ READY = "html[data-ready=true]"
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("inspect") / "report.html"
-    return write_report(out, RECORD, evidence_record(RECORD), sample_record(RECORD), calibration=CALIBRATION)
+    evidence, sample = evidence_record(RECORD), sample_record(RECORD)
+    return write_report(out, RECORD, evidence, sample, calibration=CALIBRATION, measures=MEASURES)
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +105,27 @@ def test_every_head_of_uneven_stacks_has_a_picture(browser: Browser, file: Path)
     shown = page.eval_on_selector_all(".thumb", "all => all.map(each => each.dataset.unit)")
     assert shown == [f"{each.stack} {each.layer}.{each.head}" for each in units(RECORD)]
     assert page.locator(".thumb[tabindex='0']").count() == 1
-    label = plain(page.locator(".thumb").first.get_attribute("aria-label") or "")
+    assert page.locator(".thumb[aria-label]").count() == 0  # named by what is seen, and by more
+    label = plain(page.locator(".thumb").first.inner_text())
     weights = layer_of("encoder", 1).weights[0]
     row, column = divmod(int(weights.argmax()), weights.shape[1])
     assert f"the largest weight is {weights.max():.2f}, from {RECORD.source[row].text} to" in label
-    assert (
-        label.endswith(f"to {RECORD.source[column].text}. previous token. Δ -0.01, I 0.05, H 0.10") or "I 0.05" in label
-    )
+    assert label.endswith(f"to {RECORD.source[column].text}.")
+    numbers = " ".join(label.split())
+    assert numbers.startswith("1.1 previous token Δ -.010 I .050 H .10")  # of the sample, but for the entropy share
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "text"),
+    [
+        (0.0123, True, "+.012"), (-0.0123, True, "−.012"), (0.0009, True, "<.001"), (-0.0009, False, "<.001"),
+        (0.001, False, ".001"), (0.123, False, ".12"), (0.0996, False, ".10"), (0.0, True, "0"), (2.345, True, "+2.35"),
+        (-0.5, True, "−.50"),
+    ],
+)  # fmt: skip
+def test_small_pictures_have_short_numbers(browser: Browser, file: Path, value: float, sign: bool, text: str) -> None:
+    page = (browser.contexts[0].pages if browser.contexts else []) or [opened(browser, file, [])]
+    assert page[0].evaluate("([value, sign]) => Clearhead.brief(value, sign)", [value, sign]) == text
 
 
 def test_heads_can_be_ordered_and_chosen_by_what_was_found(browser: Browser, file: Path) -> None:
@@ -275,8 +291,11 @@ def test_the_evidence_card_holds_what_was_found_and_says_what_was_not(browser: B
     page = opened(browser, file, [], "#view=map&stack=cross&layer=2&head=1")
     card = page.locator(".evidence-card")
     role = card.locator("[data-method=role]").inner_text()
-    assert "aligned" in role and "0.675" in role and "from a sample of 64 pairs" in role and "this one sentence" in role
-    assert "where the answer is known: reverse 0.90" in card.locator("[data-method='ablation-zero']").first.inner_text()
+    assert "aligned" in role and "0.675" in role and "0.650" in role
+    head = card.locator("[data-method=role] table").first.locator("thead tr").first.locator("th").all_inner_texts()
+    assert head == ["Role", "64 pairs", "this sentence"]
+    rows = card.locator("[data-method=role] table").first.locator("tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in rows][:2] == [["Role", "aligned", "aligned"], ["score", "0.675", "0.650"]]
     absent = card.locator("ul").first.locator(".absent")
     assert absent.count() == 1 and absent.get_attribute("data-method") == "seed-null"
     assert "not tested" in absent.inner_text()
@@ -288,6 +307,54 @@ def test_the_evidence_card_holds_what_was_found_and_says_what_was_not(browser: B
     first = card.locator("ul").first.locator("li")
     assert first.count() == first.filter(has_text="not tested").count() == 10
     assert set(page.locator("#view-overview .role").all_text_contents()) <= {"not tested"}
+
+
+def test_what_a_calibration_score_is_of_is_said_and_where_it_misled(browser: Browser, file: Path) -> None:
+    page = opened(browser, file, [], "#view=map&stack=cross&layer=2&head=1")
+    card = page.locator(".evidence-card")
+    told = card.locator("[data-method='ablation-zero']").first.locator(".badge-cell")
+    assert told.inner_text().replace("\n", " ") == (
+        "ρ with right links, where known: reverse 0.90, sort −0.38, copy 0.00 "
+        "On sort and copy the number led astray, or told nothing."
+    )  # the made-up language has no number
+    assert "Spearman" in (told.locator("[title]").get_attribute("title") or "")
+    assert "not calibrated" in card.locator("[data-method=importance]").first.inner_text()  # tried, without a number
+    assert "describes" in card.locator("[data-method=statistics]").first.inner_text()
+    page.locator("#tab-tokens").click()
+    names = page.locator("#view-tokens .heat th .badge").all_inner_texts()
+    assert (
+        "Attention weight" in names[0]
+        and "right word first, where known: copy 98\u00a0%, reverse 95\u00a0%" in names[0]
+    )
+    rollout = next(name for name in names if "rollout" in name)
+    assert "where the answer is known: copy 0.60" in rollout  # of what it is a score was not said
+    assert not any("astray" in name for name in names)
+    page.evaluate("Clearhead.speak('zh')")
+    assert "在排序和复制任务上" in page.locator("#view-heads, .evidence-card").first.text_content()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1200, 900), (390, 844)])
+def test_maps_up_to_forty_rows_are_seen_whole(browser: Browser, tmp_path: Path, width: int, height: int) -> None:
+    for rows, whole in ((40, True), (41, False)):
+        out = write_report(tmp_path / f"{rows}.html", planted(rows, 12, 3, 4))
+        page = opened(browser, out, [], "#view=map", viewport={"width": width, "height": height})
+        inner, outer, canvas, space = page.evaluate("""() => {
+          const box = document.querySelector(".map-scroll");
+          const [canvas, space] = ["canvas", ".map-space"].map((each) => box.querySelector(each).clientHeight);
+          return [box.scrollHeight, box.clientHeight, canvas, space];
+        }""")
+        assert (inner <= outer and canvas == space) == whole, (inner, outer, canvas, space)
+        page.locator(".map-scroll").focus()
+        for _ in range(4):
+            page.keyboard.press("PageDown")
+        assert f"row {rows}" in page.locator("#readout").inner_text()
+        bottom = page.evaluate("""() => {
+          const box = document.querySelector(".map-scroll");
+          return box.querySelector(".map-space").getBoundingClientRect().bottom;
+        }""")
+        told = page.locator("#readout").bounding_box()
+        assert bottom - 3 <= height and told is not None and 0 <= told["y"] < height  # the cell, but for the map's edge
+        page.context.close()
 
 
 def test_a_long_map_is_read_by_windows_with_the_error_of_each_number(browser: Browser, tmp_path: Path) -> None:
@@ -336,7 +403,9 @@ def test_picture_and_numbers_can_be_saved(shown: tuple[Page, list[str]], tmp_pat
 # ------------------------------------------------------------------------------------------------------ the whole page
 
 
-@pytest.mark.parametrize(("width", "scheme", "language"), [(390, "dark", "zh"), (1200, "light", "en")])
+@pytest.mark.parametrize(
+    ("width", "scheme", "language"), [(390, "dark", "zh"), (320, "light", "en"), (1200, "light", "en")]
+)
 def test_every_view_fits_its_window(browser: Browser, file: Path, width: int, scheme: Any, language: str) -> None:
     faults: list[str] = []
     page = opened(
@@ -345,6 +414,11 @@ def test_every_view_fits_its_window(browser: Browser, file: Path, width: int, sc
     for view in VIEWS:
         page.locator(f"#tab-{view}").click()
         assert page.locator(f"#view-{view}").is_visible()
+        apart = page.eval_on_selector_all(  # the arrow stands in the line of what it opens
+            f"#view-{view} summary > .badge > b",
+            "all => all.map(e => e.getBoundingClientRect().top - e.closest('summary').getBoundingClientRect().top)",
+        )
+        assert max(apart, default=0) < 12
         over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert over <= 0, f"{view} is {over} pixels too wide"
         unnamed = page.eval_on_selector_all(

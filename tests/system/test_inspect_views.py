@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from clearhead.explorer.html import figure
 from clearhead.explorer.inspect_page import write_report
 from clearhead.inspection.records import AttentionRecord, Curve, EvidenceRecord, Finding, TokenScores, Unit
 from tests.system.test_walk import opened
@@ -212,6 +213,23 @@ def test_each_row_has_a_scale_of_its_own_and_zero_is_the_middle(page: Page) -> N
     weights = next(each for each in RECORD.layers if (each.stack, each.layer) == ("cross", 2)).weights[2, 0]
     brightest = page.evaluate("() => `rgb(${Clearhead.colour.sequential(1).join(', ')})`")
     assert page.evaluate(painted, [attention, int(weights.argmax())]) == brightest
+
+
+@pytest.mark.parametrize("size", [25.0, 0.8, 0.042, 0.0021, 3.3e-5])
+def test_numbers_have_two_digits_on_the_scale_of_their_row(browser: Browser, tmp_path: Path, size: float) -> None:
+    shares = torch.tensor([1.0, -1.0, 0.5, -0.123, 0.0123, -0.0049, 0.00012, -0.00012, 0.0])[:S]
+    values = (size * shares).expand(T, S).contiguous()
+    evidence = replace(EVIDENCE, scores=(TokenScores("gradient-input", values, None, True),))
+    page = shown(browser, tmp_path, RECORD, evidence, view="tokens")
+    row = page.locator("#view-tokens table.heat").first.locator("tbody tr").filter(has_text="Gradient × input")
+    texts = row.locator(".cell").evaluate_all("all => all.map((cell) => cell.dataset.text)")
+    if size < 10:  # the formula of the walk, which another language has another form of
+        wanted = [figure(value, size).removesuffix(".00") for value in values[0].tolist()]
+        assert texts == [re.sub(r"^(−?)0\.(?=\d)", r"\1.", text) if set(text) - set("0.") else "0" for text in wanted]
+    else:
+        assert texts == ["25.0", "−25.0", "12.5", "−3.1", ".3", "−.1", "0", "0", "0"][:S]
+    assert row.locator("td.scale").inner_text() == f"±{figure(size, size) if size < 10 else '25.0'}"
+    page.close()
 
 
 def test_the_keyboard_chooses_predictions_and_cells(page: Page) -> None:

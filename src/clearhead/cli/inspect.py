@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,6 +13,9 @@ from clearhead.cli import options as shared
 if TYPE_CHECKING:
     from clearhead.inspection.records import AttentionRecord, EvidenceRecord
     from clearhead.inspection.sites import Stack
+    from clearhead.recipes.inspect.sample_pairs import Sample
+    from clearhead.recipes.inspect.stages import Stage
+    from clearhead.recipes.translator import Translator
 
 __all__ = ["inspect"]
 
@@ -101,8 +105,6 @@ def inspect(  # noqa: PLR0913, PLR0917 (one parameter an option)
     elsewhere, what gradients say, and how well each method did on tasks whose answer is known. What was not run is
     called not tested. The file needs no network.
     """
-    from pathlib import Path
-
     from clearhead.base.errors import InputError
     from clearhead.base.log import logger
 
@@ -128,11 +130,12 @@ def inspect(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
     from clearhead.explorer.inspect_page import write_report
     from clearhead.inspection.record_files import save_records
+    from clearhead.recipes.inspect.bundles import model_name, seed_beside
     from clearhead.recipes.inspect.families import calibration_for, calibration_measures
     from clearhead.recipes.inspect.pair import choose_pair, unknown_tokens
-    from clearhead.recipes.inspect.sample import SampleSize, inspect_sample, read_sample
+    from clearhead.recipes.inspect.sample_pairs import read_sample
 
-    name = Path(bundle).resolve().name
+    name = model_name(bundle)
     calibration = calibration_for(translator.model)
     there = [(site.stack, site.layer, site.heads) for site in attention_sites(translator.model)]
     write_exports = _exporter(name, there, export, formats, stacks, layers, heads, scale, language)
@@ -149,12 +152,12 @@ def inspect(  # noqa: PLR0913, PLR0917 (one parameter an option)
                 side,
                 ", ".join(map(repr, dict.fromkeys(unknown))),
             )
-    stage = logger.info
-    record, evidence = inspect_pair(translator, pair, name=name, tests=tests, others=others, seed=seed, stage=stage)
     of_sample = None
-    if taken is not None:
-        size = SampleSize.of(tests, len(taken.chosen))
-        of_sample = inspect_sample(translator, taken, name=name, size=size, seed=seed, stage=stage)
+    with _stages() as stage:
+        record, evidence = inspect_pair(translator, pair, name=name, tests=tests, others=others, seed=seed, stage=stage)
+        if taken is not None:
+            beside = seed if shared.given(context, "seed") else seed_beside(bundle)
+            of_sample = _evidence(translator, taken, name, tests, seed, (bundle, beside), stage)
     if save is not None:
         save_records(save, record, evidence, of_sample)
     write_exports(record, evidence, of_sample)
@@ -162,6 +165,46 @@ def inspect(  # noqa: PLR0913, PLR0917 (one parameter an option)
     write_report(output, record, evidence, of_sample, calibration=calibration, measures=measures, language=language)
     told = record.target_text if len(record.target_text) <= SHOWN else f"{record.target_text[: SHOWN - 1]}…"
     logger.info("%s: %s", output, told or "(an empty translation)")
+
+
+@contextlib.contextmanager
+def _stages() -> Iterator[Stage]:
+    """What tells the name of each stage in the log and, on a terminal, shows with a bar how far it is."""
+    from clearhead.base.log import logger
+
+    with contextlib.ExitStack() as bar:
+
+        def begin(name: str, steps: int | None) -> Callable[[int], None] | None:
+            bar.close()  # that of the stage before
+            logger.info("%s", name)
+            if steps is None:
+                return None
+            return bar.enter_context(shared.progress_bar(name.partition(":")[0], steps))
+
+        yield begin
+
+
+def _evidence(  # noqa: PLR0913, PLR0917 (what the command knows by then)
+    translator: Translator,
+    taken: Sample,
+    name: str,
+    tests: Literal["none", "quick", "full"],
+    seed: int,
+    beside: tuple[str, int],
+    stage: Stage,
+) -> EvidenceRecord:
+    """The evidence over the sample; `beside` is the bundle and the seed of the untrained model for the probes."""
+    from clearhead.base.log import logger
+    from clearhead.recipes.inspect.bundles import untrained_model
+    from clearhead.recipes.inspect.sample import SampleSize, inspect_sample
+
+    size = SampleSize.of(tests, len(taken.chosen))
+    untrained = None
+    if size.probed:
+        bundle, other_seed = beside
+        logger.info("probes will also be of an untrained model of this configuration, seed %d", other_seed)
+        untrained = untrained_model(bundle, seed=other_seed, device=translator.device)
+    return inspect_sample(translator, taken, name=name, size=size, untrained=untrained, seed=seed, stage=stage)
 
 
 def _exporter(  # noqa: PLR0913, PLR0917 (the options of --export)

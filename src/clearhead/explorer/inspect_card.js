@@ -10,7 +10,7 @@
 
   const label = (name) => (name === "role" ? t("overview.role") : tOr(`value.${name}`, name.replaceAll("_", " ")));
   const ROLES = ["role", "nearest"];
-  const word = (name, said) => tOr(`${ROLES.includes(name) ? "role" : "word"}.${said}`, said);
+  const word = (name, said) => tOr(ROLES.includes(name) ? `role.${said}` : `word.${said}`, said);
   const patternOf = (found) => (found.words.role === "special-token" ? "sink" : found.words.role);
 
   // The numbers of a finding that stand in the table, and those that are folded away.

@@ -185,7 +185,7 @@
       const key = measure ? `shell.calibrated.${measure}` : "shell.calibrated";
       const written = measure && measure !== "rank-correlation" ? (score) => percent(score).replace(" ", "\u00a0") : (score) => number(score, 2);
       const task = (name) => tOr(`task.${name}`, name);
-      const told = say(key, () => ({ scores: tried.map(([name, score]) => `${task(name)} ${written(score)}`).join(", ") }), "small");
+      const told = say(key, () => ({ scores: tried.map(([name, score]) => `${task(name)} ${written(score)}`).join(language() === "zh" ? "、" : ", ") }), "small");
       if (known(`method.${method}.calibrated`)) named(told, `method.${method}.calibrated`, null, "title");
       const wrong = tried.filter(([, score]) => score <= 0).map(([name]) => name);
       if (!wrong.length) return told;

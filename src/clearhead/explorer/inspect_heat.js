@@ -90,7 +90,7 @@
   }
 
   /** The colour of a value within its row, and a mark that says the same without colour. */
-  function fill(cell, { row, values, most, top }, place, roomy) {
+  function fill(cell, { row, values, most }, place, roomy) {
     const value = values[place];
     const share = most > 0 ? value / most : 0;
     const paint = row.signed ? colour.diverging(share) : colour.sequential(Math.max(0, share));
@@ -99,8 +99,7 @@
     const sign = row.signed && Math.abs(share) > 0.05 ? (value > 0 ? "+" : "−") : "";
     const text = roomy ? dotted(figure(value, most)) : sign;
     cell.classList.toggle("tight", text.length > 5);
-    if (place === top) cell.append(el("span", { class: "mark-top", "aria-hidden": "true" }, "●"));
-    cell.append(el("span", { "aria-hidden": "true" }, text));
+    cell.dataset.text = text; // painted by the style sheet: what is said of the cell is its label
   }
 
   Clearhead.rows.sideBox = sideBox;

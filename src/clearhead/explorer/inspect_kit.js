@@ -95,7 +95,7 @@ const Clearhead = { report: null };
   function figure(value, size = Math.abs(value)) {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     if (value === 0) return "0";
-    if (size > 0 && size < 0.001) return Math.abs(value) < size / 200 ? "0" : minus(value.toExponential(0));
+    if (size > 0 && size < 0.001) return minus(value.toExponential(0));
     return plain(value, size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 || !size ? 2 : 1 - Math.floor(Math.log10(size)));
   }
   const dotted = (text) => text.replace(/^([−+]?)0\./, "$1."); // without the zero that most small numbers share

@@ -113,9 +113,11 @@
     const button = el("button", { type: "button", class: "thumb", tabindex: "-1", data: { unit: `${unit.stack} ${unit.layer}.${unit.head}` } },
       state.order === "layer" ? name : el("span", { class: "name" }, say(`stack.${unit.stack}`), ` ${unit.layer}.${unit.head}`),
       el("span", { class: "picture" }, picture), label, told);
+    const more = el("span", { class: "visually-hidden" }); // after what is seen, so that it can be called by that
+    button.append(more);
     const words = () => {
       if (given) label.textContent = tOr(`role.${given}`, given);
-      button.setAttribute("aria-label", `${summary(unit)} ${label.textContent}. ${numbers.map((each) => each.textContent).join(", ")}`);
+      more.textContent = summary(unit);
     };
     words();
     button.words = words;

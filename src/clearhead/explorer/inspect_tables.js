@@ -55,7 +55,7 @@
       el("table", null, title, el("thead", null, el("tr", null, heads)), body));
     if (title) {
       title.id = `caption-${(table.made = (table.made || 0) + 1)}`;
-      box.setAttribute("role", "region");
+      box.setAttribute("role", "group");
       box.setAttribute("aria-labelledby", title.id);
     }
     box.update = (next = shown) => { shown = [...next]; arrange(); draw(); };
@@ -68,7 +68,7 @@
     const high = rows.length > WHOLE ? WINDOW : rows.length;
     const wide = columns.length > WHOLE ? WINDOW : columns.length;
     const box = el("div", { class: "matrix" });
-    const held = el("div", { class: "scroll", tabindex: "0", role: "region" });
+    const held = el("div", { class: "scroll", tabindex: "0", role: "group" });
     named(held, "shell.numbers");
     function draw() {
       const across = [...Array(Math.min(wide, columns.length - place.column)).keys()].map((at) => at + place.column);

@@ -20,7 +20,8 @@
     named(strip, "tokens.choose");
     const choices = report.tokens.gold.map((gold, row) => {
       const chance = el("span", { class: "small num" }, percent(Math.exp(report.logProbs[row])));
-      const button = el("button", { type: "button", class: "choice" }, token(gold), chance);
+      const button = el("button", { type: "button", class: "choice" }, token(gold), chance,
+        say("tokens.option", { place: row + 1 }, "span", { class: "visually-hidden" }));
       button.addEventListener("click", () => select({ row }));
       strip.append(button);
       return button;
@@ -56,10 +57,6 @@
     function tell() {
       const row = at();
       choices.forEach((button, place) => {
-        button.setAttribute("aria-label", t("tokens.option", {
-          place: place + 1, token: tokenText(report.tokens.gold[place]),
-            probability: percent(Math.exp(report.logProbs[place])),
-        }));
         if (place === row) button.setAttribute("aria-current", "true");
         else button.removeAttribute("aria-current");
         button.tabIndex = place === row ? 0 : -1;

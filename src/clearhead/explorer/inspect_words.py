@@ -72,7 +72,7 @@ _TOKENS = {
         "Arrow keys move between predictions, and from cell to cell inside the rows; Esc leads back here.",
         "方向键在预测之间移动，在行内逐格移动；Esc 回到这里。",
     ),
-    "tokens.option": Both("{place}: {token}, probability {probability}", "{place}：{token}，概率 {probability}"),
+    "tokens.option": Both("prediction {place}", "第 {place} 个预测"),
     "tokens.statement": Both(
         "Row {row} is the query that has read the target up to “{read}” and predicts “{gold}”, with probability "
         "{probability}.",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from clearhead.decoding.config import DecodingConfig
 from clearhead.explorer.inspect_page import ReportDisplay
 from clearhead.explorer.walk_page import PageLanguage
 from clearhead.recipes.inspect.depth import Tests
 from clearhead.recipes.inspect.families import calibration_for, calibration_measures
-from clearhead.recipes.inspect.sample import SampleSize, inspect_sample, take_sample
+from clearhead.recipes.inspect.sample import SampleSize, inspect_sample
+from clearhead.recipes.inspect.sample_pairs import take_sample
 from clearhead.recipes.inspect.sentence import inspect_sentence
+from clearhead.recipes.inspect.stages import Stage
 from clearhead.recipes.translator import Translator
 
 __all__ = ["inspect"]
@@ -30,25 +33,38 @@ def inspect(  # noqa: PLR0913 (every choice by name)
     name: str = "model",
     seed: int = 1,
     language: PageLanguage = "en",
+    progress: Stage | None = None,
 ) -> ReportDisplay:
     """What the model attends to while it translates `text`, with the evidence beside it.
 
     As the last value of a notebook's cell the report shows itself; `.attention` and `.evidence` are the records,
     `.sample` what was found over the first `pairs` of `sample` (source, target), if there is one. The other choices are
-    those of `clearhead inspect`; `name` is what the report calls the model. Raises InputError for what cannot be read.
+    those of `clearhead inspect`; `name` is what the report calls the model. `progress` is told the name of each stage
+    that begins and how many steps it has, or None: `progress=print` does; if it gives back a function, that is told how
+    many steps are done. Raises InputError for what cannot be read.
 
     `clearhead.inspect(clearhead.load("runs/demo-en-de"), "Turn off the lights").attention.layers[0].weights` is a
     tensor [heads, queries, keys].
     """
+    given = iter(sample)
+    first = next(given, None)
+    taken = None if first is None else take_sample(translator, chain([first], given), pairs)
     attention, evidence = inspect_sentence(
-        translator, text, name=name, target=target, rank=rank, config=config, tests=tests, others=others, seed=seed
+        translator,
+        text,
+        name=name,
+        target=target,
+        rank=rank,
+        config=config,
+        tests=tests,
+        others=others,
+        seed=seed,
+        stage=progress,
     )
-    given = list(sample)
     of_sample = None
-    if given:
-        taken = take_sample(translator, given, pairs)
+    if taken is not None:
         size = SampleSize.of(tests, len(taken.chosen))
-        of_sample = inspect_sample(translator, taken, name=name, size=size, seed=seed)
+        of_sample = inspect_sample(translator, taken, name=name, size=size, seed=seed, stage=progress)
     return ReportDisplay(
         attention,
         evidence,

@@ -14,7 +14,7 @@ every TVD is at most ε. A search finds lower bounds of both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -111,10 +111,11 @@ def adversarial(  # noqa: PLR0913 (the settings of the search, by name)
     rate: float = 0.05,
     diversity: float = 0.1,
     seed: int = 1,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Finding]:
     """What `adversaries` finds, one finding a unit (see `Adversary.finding`); the settings are `AdversarySearch`'s."""
     search = AdversarySearch(epsilon, starts, steps, rate, diversity=diversity, seed=seed)
-    return [found.finding() for found in adversaries(model, source, target, units, search)]
+    return [found.finding() for found in adversaries(model, source, target, units, search, progress=progress)]
 
 
 def adversarial_passes(units: Sequence[Unit], search: AdversarySearch | None = None) -> int:
@@ -135,6 +136,7 @@ def adversaries(
     search: AdversarySearch | None = None,
     *,
     keep_weights: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Adversary]:
     """Search for each of `units`; None: every head that reads the source, none of them in a model without attention.
 
@@ -142,7 +144,8 @@ def adversaries(
     weights that are tried are softmaxes over the keys that each row may read; a row that does not sum to 1 (local-p)
     keeps its sum and its window. `source` and `target` are ids without BOS and EOS. All starts run in one batch, whose
     gradients are held; a target of 128 tokens over 32,000 pieces takes about 1 GB in float32. `keep_weights` keeps the
-    witnesses, T times the weights of the unit.
+    witnesses, T times the weights of the unit. `progress` is told how many of the passes that `adversarial_passes`
+    counts are done; a unit that means the same heads as one before takes none, and its passes count as done.
 
     Raises InputError for a unit that the model has not, one of the encoder, or an ensemble.
     """
@@ -161,17 +164,28 @@ def adversaries(
     with torch.no_grad():
         memory = interventions.model.encoder(pairs.source)
     found: dict[tuple[tuple[str, tuple[int, ...]], ...], Adversary] = {}
-    results = []
+    results: list[Adversary] = []
     for unit in units:
         targets = targets_of(model, unit)
         key = tuple((each.site.path, each.heads) for each in targets)
+        before = len(results) * adversarial_passes([unit], search)
         if key not in found:  # a layer of one head is that head
-            found[key] = _Attack(interventions, pairs, memory, targets, search).run(unit, keep_weights)
+            attack = _Attack(interventions, pairs, memory, targets, search)
+            found[key] = attack.run(unit, keep_weights, _steps_told(progress, before, search))
+        elif progress is not None:
+            progress(before + adversarial_passes([unit], search))
         known = found[key]
         results.append(
             Adversary(unit, known.jsd, known.tvd, known.free, known.joint_jsd, known.weights, known.settings)
         )
     return results
+
+
+def _steps_told(progress: Callable[[int], None] | None, before: int, search: AdversarySearch) -> Callable[[int], None]:
+    """Tells `progress` the passes, with those `before`, when it is told the steps of a unit."""
+    if progress is None:
+        return lambda steps: None
+    return lambda steps: progress(before + steps * (search.starts + 1))
 
 
 class _Attack:
@@ -223,8 +237,8 @@ class _Attack:
         return _widened(decoder.project(hidden)).softmax(-1)
 
     @torch.enable_grad()
-    def run(self, unit: Unit, keep_weights: bool) -> Adversary:
-        """All steps from all starts; the best seen."""
+    def run(self, unit: Unit, keep_weights: bool, stepped: Callable[[int], None]) -> Adversary:
+        """All steps from all starts; the best seen. `stepped` is told how many steps are done."""
         free = self._starts()
         optimizer = torch.optim.Adam(list(free.values()), lr=self.search.rate, amsgrad=True)
         best = _Best(self.free, self.search.epsilon, keep_weights)
@@ -239,6 +253,7 @@ class _Attack:
                 distance.detach().double(),
                 {path: each.detach() for path, each in weights.items()},
             )
+            stepped(step + 1)
             if step + 1 == self.search.steps:
                 break
             excess = (distance - self.search.epsilon).clamp(min=0.0)

@@ -25,7 +25,7 @@ from clearhead.inspection.embeddings import Baseline, Embedded, GoldScores, Outp
 from clearhead.inspection.records import TokenScores
 from clearhead.models.seq2seq import Seq2Seq
 
-__all__ = ["SMALLEST_DIFFERENCE", "Gradients", "integrated_gradients", "integrated_path"]
+__all__ = ["SMALLEST_DIFFERENCE", "Gradients", "integrated_gradients", "integrated_path", "most_points"]
 
 Gradients = Callable[[Embedded, Sequence[int]], Iterator[Embedded]]
 """(points of R rows, the predictions asked for) → for each prediction the gradients at every point."""
@@ -47,6 +47,7 @@ def integrated_gradients(  # noqa: PLR0913 (every choice by name)
     first_steps: int = 32,
     most_steps: int = 1024,
     batch_tokens: int = 4096,
+    progress: Callable[[int], None] | None = None,
 ) -> TokenScores:
     """How the score of each gold token, less what it is when no word is given, divides among the words.
 
@@ -54,7 +55,7 @@ def integrated_gradients(  # noqa: PLR0913 (every choice by name)
     lengths and positions stay; F is the natural log of the gold token's probability, or its logit. Steps start at
     `first_steps` and are doubled until the relative error of completeness is below `tolerance`, at most up to
     `most_steps`, for each prediction apart: only those that have not converged go on. At most `batch_tokens` vectors
-    (points on the path × (S + T)) are read at once.
+    (points on the path × (S + T)) are read at once. `progress` is told how many of the T predictions are done with.
 
     Scores are signed: what speaks against a token is negative. `series`: `difference`, F(x) − F(b); `absolute_error`,
     |Σ IG − (F(x) − F(b))|; `completeness_error`, the same over |F(x) − F(b)|, or over SMALLEST_DIFFERENCE if that is
@@ -74,7 +75,7 @@ def integrated_gradients(  # noqa: PLR0913 (every choice by name)
     gold = GoldScores(model, source, target, output)
     nothing = gold.injection.nothing(gold.words, baseline)
     difference = (gold.scores(gold.words) - gold.scores(nothing))[0]
-    found = _until_it_closes(gold, nothing, difference, rule, max(1, batch_tokens // gold.words.tokens))
+    found = _until_it_closes(gold, nothing, difference, rule, max(1, batch_tokens // gold.words.tokens), progress)
     return TokenScores(
         "integrated-gradients",
         found.source.float().cpu(),
@@ -96,6 +97,19 @@ def integrated_gradients(  # noqa: PLR0913 (every choice by name)
             "smallest_difference": SMALLEST_DIFFERENCE,
         },
     )
+
+
+def most_points(first_steps: int = 32, most_steps: int = 1024) -> int:
+    """How many points `integrated_gradients` takes at most for one prediction, over all doublings.
+
+    >>> most_points(32, 128)  # 32 + 64 + 128
+    224
+    """
+    points = steps = first_steps
+    while steps < most_steps:
+        steps = min(2 * steps, most_steps)
+        points += steps
+    return points
 
 
 def integrated_path(
@@ -147,7 +161,12 @@ class _Integrals:
 
 
 def _until_it_closes(
-    gold: GoldScores, nothing: Embedded, difference: Float[Tensor, " T"], rule: _Rule, rows: int
+    gold: GoldScores,
+    nothing: Embedded,
+    difference: Float[Tensor, " T"],
+    rule: _Rule,
+    rows: int,
+    progress: Callable[[int], None] | None,
 ) -> _Integrals:
     """Steps doubled for the predictions whose sums are not yet within `rule.tolerance` of `difference`."""
     allowed = rule.tolerance * _scale(difference)
@@ -168,7 +187,9 @@ def _until_it_closes(
             found.steps[each], found.converged[each] = steps, bool(found.error[each] < allowed[each])
         pending = [each for each in pending if not found.converged[each]]
         if steps == rule.most_steps:
-            break
+            pending = []
+        if progress is not None:
+            progress(count - len(pending))
         steps = min(2 * steps, rule.most_steps)
     return found
 

@@ -65,9 +65,12 @@ def permutation(
     shuffles: int = 100,
     seed: int = 1,
     batch_tokens: int = 4096,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Finding]:
     """What `permutation_shifts` finds, one finding a unit: `median_tvd` is the mean over predictions of the medians."""
-    found = permutation_shifts(model, source, target, units, shuffles=shuffles, seed=seed, batch_tokens=batch_tokens)
+    found = permutation_shifts(
+        model, source, target, units, shuffles=shuffles, seed=seed, batch_tokens=batch_tokens, progress=progress
+    )
     return [shift.finding() for shift in found]
 
 
@@ -81,13 +84,15 @@ def permutation_shifts(
     shuffles: int = 100,
     seed: int = 1,
     batch_tokens: int = 4096,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Shift]:
     """The weights of each row shuffled among the keys that it may read, for each of `units`.
 
     `units` None: every head, layer and stack; none of them in a model without attention. `source` and `target` are ids
     without BOS and EOS. The keys BOS and EOS keep their weights, as Jain and Wallace leave out boundary tokens; of a
     local window only the keys within are shuffled. What is drawn follows from `seed`, the layer and the number of the
-    shuffle alone. At most `batch_tokens` tokens (but at least one sentence) are read at a time.
+    shuffle alone. At most `batch_tokens` tokens (but at least one sentence) are read at a time. `progress` is told how
+    many of the units are done.
 
     Raises InputError for a unit that the model has not, an ensemble, or fewer than one shuffle.
     """
@@ -109,7 +114,7 @@ def permutation_shifts(
 
         return rewrite
 
-    return bench.shifts("permutation", model, units, shuffles, rewrite_for, settings)
+    return bench.shifts("permutation", model, units, shuffles, rewrite_for, settings, progress)
 
 
 def uniform(
@@ -119,9 +124,11 @@ def uniform(
     units: Sequence[Unit] | None = None,
     *,
     batch_tokens: int = 4096,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Finding]:
     """What `uniform_shifts` finds, one finding a unit: `mean_tvd` and `max_tvd` over the predictions."""
-    return [shift.finding() for shift in uniform_shifts(model, source, target, units, batch_tokens=batch_tokens)]
+    found = uniform_shifts(model, source, target, units, batch_tokens=batch_tokens, progress=progress)
+    return [shift.finding() for shift in found]
 
 
 @torch.no_grad()
@@ -132,6 +139,7 @@ def uniform_shifts(
     units: Sequence[Unit] | None = None,
     *,
     batch_tokens: int = 4096,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Shift]:
     """Every weight of a row the same, 1/n for n keys that it may read (Wiegreffe and Pinter 2019, §3.2).
 
@@ -145,7 +153,7 @@ def uniform_shifts(
         equal = own.sum(-1, keepdim=True) / readable.sum(-1, keepdim=True).clamp(min=1)
         return torch.where(readable, equal, 0.0)
 
-    return bench.shifts("uniform", model, units, 1, lambda rows: rewrite, {})
+    return bench.shifts("uniform", model, units, 1, lambda rows: rewrite, {}, progress)
 
 
 def permuted(
@@ -196,6 +204,7 @@ class _Bench:
         times: int,
         rewrite_for: Callable[[range], Rewrite],
         settings: dict[str, float],
+        progress: Callable[[int], None] | None,
     ) -> list[Shift]:
         """A shift for each unit; units that mean the same heads (a layer of one head) are worked out once."""
         known: dict[tuple[tuple[str, tuple[int, ...]], ...], tuple[Tensor, Tensor | None]] = {}
@@ -206,6 +215,8 @@ class _Bench:
             if key not in known:
                 known[key] = self._measure(targets, times, rewrite_for)
             found.append(Shift(method, unit, *known[key], dict(settings)))
+            if progress is not None:
+                progress(len(found))
         return found
 
     def _measure(

@@ -15,7 +15,7 @@ with `majority` and with the untrained model.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,7 +31,7 @@ from clearhead.inspection.probe_labels import Labels
 from clearhead.inspection.records import Probe
 from clearhead.models.seq2seq import Seq2Seq
 
-__all__ = ["ProbeKind", "ProbeSettings", "probe", "probe_states", "sentence_split"]
+__all__ = ["ProbeKind", "ProbeSettings", "probe", "probe_states", "probe_steps", "sentence_split"]
 
 ProbeKind = Literal["linear", "mlp"]
 
@@ -57,7 +57,7 @@ class ProbeSettings:
     seed: int = 1
 
 
-def probe(
+def probe(  # noqa: PLR0913 (the choices by name)
     model: Seq2Seq,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
@@ -66,12 +66,14 @@ def probe(
     *,
     settings: ProbeSettings | None = None,
     untrained: Seq2Seq | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Probe]:
     """A probe for every label, layer and kind: of the encoder by `source_labels`, of the decoder by `target_labels`.
 
     `sources` and `targets` are ids without BOS and EOS, and the labels have a value (or None) for each of them. A label
     of which the training sentences have fewer than two classes, or the test sentences no token, is left out.
-    `untrained` is a model of the same shape as it was before training; its accuracy stands beside.
+    `untrained` is a model of the same shape as it was before training; its accuracy stands beside. `progress` is told
+    how many of the `probe_steps` are done.
 
     Raises InputError if there are fewer than 4 pairs, if labels do not fit the tokens, or for an ensemble.
     """
@@ -84,6 +86,7 @@ def probe(
     states = layer_states(model, sources, targets)
     before = layer_states(untrained, sources, targets) if untrained is not None else None
     found = []
+    done = 0
     sides: tuple[tuple[Place, Sequence[Sequence[int]], Sequence[Labels]], ...] = (
         ("encoder", sources, source_labels),
         ("decoder", targets, target_labels),
@@ -97,7 +100,22 @@ def probe(
                 found += probe_states(
                     states[place, layer], sentences, each, place, layer, settings=settings, untrained=earlier
                 )
+                done += 1
+                if progress is not None:
+                    progress(done)
     return found
+
+
+def probe_steps(
+    model: Seq2Seq,
+    source: Sequence[int],
+    target: Sequence[int],
+    source_labels: Sequence[Labels],
+    target_labels: Sequence[Labels],
+) -> int:
+    """How many layers with a label `probe` will go through, found by reading one pair of ids without BOS and EOS."""
+    places = [place for place, _ in layer_states(model, [source], [target])]
+    return places.count("encoder") * len(source_labels) + places.count("decoder") * len(target_labels)
 
 
 def probe_states(

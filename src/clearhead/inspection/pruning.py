@@ -8,6 +8,7 @@ importances normalised within each layer (§4.1); here the plain slopes rank, wh
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
@@ -26,7 +27,7 @@ from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.cores import Core
 from clearhead.nn.visibility import Visibility
 
-__all__ = ["PRUNED", "Pruned", "closed", "greedy_order", "pruning_curve", "sites_with"]
+__all__ = ["PRUNED", "Pruned", "closed", "greedy_order", "pruning_curve", "pruning_steps", "sites_with"]
 
 Pruned = Literal["encoder", "decoder", "cross", "all"]
 
@@ -97,18 +98,20 @@ def greedy_order(
     share: float = 0.1,
     by_layer: bool = False,
     batch_tokens: int = BATCH_TOKENS,
+    progress: Callable[[int], None] | None = None,
 ) -> list[list[Head]]:
     """The heads of `stack` in the order in which they go: one list a step, the least important first in each.
 
     A step takes `share` of the heads there were, at least one; the last takes what is left. Empty for a model that has
-    no such attention. Raises InputError for a share that is not above 0 and at most 1.
+    no such attention. `progress` is told how many of the steps are done. Raises InputError for a share that is not
+    above 0 and at most 1.
     """
     if stack not in PRUNED:
         raise InputError(f"stack is {stack!r}: one of {', '.join(PRUNED)}")
     if not 0 < share <= 1:
         raise InputError(f"share is {share}: give the share of the heads that go at a time, above 0 and at most 1")
-    left = [head for head in heads_of(attention_sites(model)) if stack in ("all", head.stack)]
-    at_a_time = max(1, round(share * len(left)))
+    left = _heads(model, stack)
+    at_a_time = _at_a_time(len(left), share)
     steps: list[list[Head]] = []
     while left:
         gone = [head for step in steps for head in step]
@@ -118,7 +121,26 @@ def greedy_order(
         step = sorted(left, key=lambda head: importance[head])[:at_a_time]
         steps.append(step)
         left = [head for head in left if head not in step]
+        if progress is not None:
+            progress(len(steps))
     return steps
+
+
+def pruning_steps(model: Seq2Seq, *, stacks: Sequence[Pruned] = PRUNED, share: float = 0.1) -> int:
+    """How much `pruning_curve` has to do: for each curve once to rank the heads a step, and once a point to measure.
+
+    Raises InputError for an ensemble.
+    """
+    counts = [len(_heads(model, stack)) for stack in stacks]
+    return sum(1 + 2 * math.ceil(count / _at_a_time(count, share)) for count in counts if count)
+
+
+def _heads(model: Seq2Seq, stack: Pruned) -> list[Head]:
+    return [head for head in heads_of(attention_sites(model)) if stack in ("all", head.stack)]
+
+
+def _at_a_time(heads: int, share: float) -> int:
+    return max(1, round(share * heads))
 
 
 def pruning_curve(
@@ -130,19 +152,31 @@ def pruning_curve(
     score: Callable[[Seq2Seq], float] | None = None,
     by_layer: bool = False,
     batch_tokens: int = BATCH_TOKENS,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Curve]:
     """How the loss grows as heads go, one curve for each of `stacks` in which the model has heads.
 
     x is the number of heads left of those that the curve is about, from all to none. Series: `delta_nll`, the mean over
     `pairs` of the change of the mean negative log likelihood, nats a token; `share_left`, x over all; and `score`, if
     given, what it says of the model with the heads closed (BLEU of its translations, say), the whole model first. The
-    settings hold the order as `cross 2.3` → 5 for the fifth head that went.
+    settings hold the order as `cross 2.3` → 5 for the fifth head that went. `progress` is told how much is done of what
+    `pruning_steps` counts.
     """
     curves = []
+    done = 0
+
+    def told(more: int) -> None:
+        if progress is not None:
+            progress(done + more)
+
     for stack in stacks:
-        steps = greedy_order(model, pairs, stack=stack, share=share, by_layer=by_layer, batch_tokens=batch_tokens)
+        steps = greedy_order(
+            model, pairs, stack=stack, share=share, by_layer=by_layer, batch_tokens=batch_tokens, progress=told
+        )
+        done += len(steps)
         if steps:
-            curves.append(_curve(model, pairs, stack, steps, score, batch_tokens))
+            curves.append(_curve(model, pairs, stack, steps, score, batch_tokens, told))
+            done += len(steps) + 1
             curves[-1].settings.update(share=share, by_layer=float(by_layer))
     return curves
 
@@ -154,6 +188,7 @@ def _curve(
     steps: list[list[Head]],
     score: Callable[[Seq2Seq], float] | None,
     batch_tokens: int,
+    progress: Callable[[int], None],
 ) -> Curve:
     order = [head for step in steps for head in step]
     gone: list[Head] = []
@@ -165,6 +200,7 @@ def _curve(
         losses.append(float(unchanged_losses(pruned, pairs, batch_tokens=batch_tokens).mean()))
         if score is not None:
             scores.append(float(score(pruned)))
+        progress(len(left))
     series = {
         "delta_nll": tuple(loss - losses[0] for loss in losses),
         "share_left": tuple(count / len(order) for count in left),

@@ -212,12 +212,14 @@ def sample_record(record: AttentionRecord) -> EvidenceRecord:
     )
 
 
-CALIBRATION: dict[str, dict[str, float]] = {
+CALIBRATION: dict[str, dict[str, float | None]] = {
     "attention": {"copy": 0.98, "reverse": 0.95},
     "rollout": {"copy": 0.6},
-    "ablation-zero": {"reverse": 0.9},
+    "ablation-zero": {"reverse": 0.9, "sort": -0.38, "copy": 0.0, "language": None},
+    "importance": {"sort": None},
     "statistics": {},
 }
+MEASURES = {"attention": "links", "ablation-zero": "rank-correlation", "importance": "rank-correlation"}
 
 
 def hostile_records() -> tuple[AttentionRecord, EvidenceRecord, EvidenceRecord]:

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import html
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from clearhead.inspection.records import AttentionRecord, TokenScores
 from tests.unit.explorer.inspect_records import (
     CALIBRATION,
     HOSTILE,
+    MEASURES,
     attention_record,
     evidence_record,
     hostile_records,
@@ -170,9 +172,9 @@ def test_attention_by_itself_points_to_the_maps_of_its_layer() -> None:
 def test_what_was_found_comes_back() -> None:
     record = attention_record(rank=2)
     evidence, sample = evidence_record(record), sample_record(record)
-    reader = Reader(pack(record, evidence, sample, CALIBRATION))
+    reader = Reader(pack(record, evidence, sample, CALIBRATION, MEASURES))
     told = reader.evidence
-    assert told["calibration"] == CALIBRATION
+    assert told["calibration"] == CALIBRATION and told["measures"] == MEASURES
     assert reader.head["meta"]["origin"] == "search" and reader.head["meta"]["rank"] == 2
     assert [each["text"] for each in reader.head["tokens"]["gold"]] == [each.text for each in record.gold]
     assert len(told["sentence"]["findings"]) == len(evidence.findings)
@@ -190,6 +192,16 @@ def test_numbers_that_json_lacks_are_left_out() -> None:
     record, *_ = hostile_records()
     values = Reader(pack(record, evidence)).evidence["sentence"]["findings"][1]["values"]
     assert list(values.values()) == [None, None]
+
+
+def test_a_calibration_that_is_not_defined_is_left_out_and_one_of_something_unknown_refused() -> None:
+    told = Reader(pack(attention_record(), None, None, {"role": {"copy": math.nan, "sort": 0.5}})).evidence
+    assert told["calibration"] == {"role": {"copy": None, "sort": 0.5}} and told["measures"] == {}
+    with pytest.raises(InputError, match="'role' is said to be of 'area'.*links, rank-correlation, named"):
+        report_html(attention_record(), measures={"role": "area"})
+    html = ReportDisplay(attention_record(), calibration=CALIBRATION, measures=MEASURES).html()
+    assert html == report_html(attention_record(), calibration=CALIBRATION, measures=MEASURES)
+    assert html != report_html(attention_record(), calibration=CALIBRATION)
 
 
 def test_records_that_do_not_belong_together_are_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from clearhead.explorer.content import Both
 from clearhead.explorer.inspect_methods import CALIBRATED, METHODS
+from clearhead.explorer.inspect_payload import MEASURES
 from clearhead.explorer.inspect_words import WORDS
 from clearhead.inspection.calibrated import calibration
 
@@ -88,6 +89,11 @@ def test_what_a_calibration_score_is_of_is_told_as_it_was_measured() -> None:
     for method in IDS:
         measure = recorded.measures.get(method)
         assert (said[measure] if measure else "It describes") in CALIBRATED[method].en, method
+
+
+def test_whatever_a_recorded_score_is_of_the_page_has_words_for_it() -> None:
+    assert set(calibration().measures.values()) <= set(MEASURES)
+    assert {f"shell.calibrated.{measure}" for measure in MEASURES} <= set(WORDS)
 
 
 def test_every_key_that_a_script_names_is_there() -> None:

@@ -7,24 +7,19 @@ So what is said of a head is said over a sample, and the number of pairs stands 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 
-from clearhead.base.errors import ClearheadError, DataError, InputError
-from clearhead.base.log import logger
-from clearhead.formats.lines import display_name
-from clearhead.formats.pairs import read_pairs
-from clearhead.formats.pharaoh import Links, read_links
 from clearhead.inspection.adversarial import adversarial, adversarial_passes
 from clearhead.inspection.capture import provenance_of
 from clearhead.inspection.head_roles import head_roles, roles_over
 from clearhead.inspection.head_statistics import head_statistics, statistics_over
 from clearhead.inspection.perturbation import permutation, uniform
 from clearhead.inspection.probe_labels import token_labels
-from clearhead.inspection.probes import ProbeSettings, probe
-from clearhead.inspection.pruning import pruning_curve
-from clearhead.inspection.records import Curve, EvidenceRecord, Finding, Probe, Token, Unit
+from clearhead.inspection.probes import ProbeSettings, probe, probe_steps
+from clearhead.inspection.pruning import pruning_curve, pruning_steps
+from clearhead.inspection.records import Curve, EvidenceRecord, Finding, Probe, Unit
 from clearhead.inspection.teaching import Pairs
 from clearhead.inspection.temperature import temperature_curve
 from clearhead.inspection.unit_targets import all_units
@@ -32,14 +27,13 @@ from clearhead.inspection.value_norms import vector_lengths
 from clearhead.metrics.scores import score_corpus
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.recipes.inspect.depth import Tests
-from clearhead.recipes.inspect.pair import InspectedPair, capture_pair
-from clearhead.recipes.inspect.sentence import ablation_findings, importance_findings
-from clearhead.recipes.inspect.token_methods import Stage
-from clearhead.recipes.inspect.tokens import tokens_of
+from clearhead.recipes.inspect.pair import capture_pair
+from clearhead.recipes.inspect.sample_pairs import Sample, pair_tokens
+from clearhead.recipes.inspect.sentence import CLOSINGS, closing_findings
+from clearhead.recipes.inspect.stages import Stage, Stages, beyond
 from clearhead.recipes.translator import Translator
-from clearhead.text.languages import language
 
-__all__ = ["Sample", "SampleSize", "inspect_sample", "read_sample", "take_sample"]
+__all__ = ["SampleSize", "inspect_sample"]
 
 FEWEST_PROBED = 8
 """Pairs, below which a split by sentence leaves nothing to learn from."""
@@ -66,6 +60,11 @@ class SampleSize:
         """Whether anything but maps and roles is wanted."""
         return self.shuffled > 0
 
+    @property
+    def probed(self) -> bool:
+        """Whether probes are wanted and there are pairs enough for them."""
+        return self.probes and self.pairs >= FEWEST_PROBED
+
     @classmethod
     def of(cls, tests: Tests, pairs: int) -> SampleSize:
         """What the word means, for so many pairs."""
@@ -76,106 +75,6 @@ class SampleSize:
                 return cls(pairs)
             case "full":
                 return cls(pairs, translated=pairs, shuffled=50, shuffles=100, attacked=5)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Pairs that were read, as ids and as text, with gold links between their words where these are known."""
-
-    chosen: tuple[InspectedPair, ...]
-    links: tuple[Links | None, ...]
-
-    @property
-    def sources(self) -> list[tuple[int, ...]]:
-        """The ids of the sources."""
-        return [pair.source for pair in self.chosen]
-
-    @property
-    def targets(self) -> list[tuple[int, ...]]:
-        """The ids of the targets."""
-        return [pair.target for pair in self.chosen]
-
-
-def read_sample(translator: Translator, source: str, target: str, most: int, links: str | None = None) -> Sample:
-    """`take_sample` of two files of aligned lines, and of a file of links in Pharaoh format, a line a pair.
-
-    Raises DataError if the files are not equally long, or for what is no link.
-    """
-    known = None if links is None else list(read_links(links))
-    pairs = list(read_pairs(source, target))
-    if known is not None and len(known) != len(pairs):
-        raise DataError(
-            f"{display_name(links or '')} has {len(known)} lines but {display_name(source)} has {len(pairs)}; "
-            "they must belong together line by line"
-        )
-    return take_sample(translator, pairs, most, known)
-
-
-def take_sample(
-    translator: Translator,
-    pairs: Iterable[tuple[str, str]],
-    most: int,
-    links: Sequence[Links] | None = None,
-) -> Sample:
-    """The first `most` pairs that can be read; one without text, or too long for the model, is left out and counted.
-
-    `links` holds those of each pair, in the order of `pairs`. Raises InputError if none can be read, and DataError for
-    a link to a word that its pair does not have.
-    """
-    chosen: list[InspectedPair] = []
-    known: list[Links | None] = []
-    left_out = 0
-    for place, (source, target) in enumerate(pairs):
-        if len(chosen) == most:
-            break
-        try:
-            pair = _encoded(translator, source, target)
-        except ClearheadError as error:
-            logger.debug("pair %d is left out: %s", place + 1, error)
-            left_out += 1
-            continue
-        its_links = links[place] if links is not None and place < len(links) else None
-        if its_links:
-            _check_links(translator, pair, its_links, place + 1)
-        chosen.append(pair)
-        known.append(its_links)
-    if not chosen:
-        raise InputError("the sample has no pair that the model can read: give pairs with text on both sides")
-    if left_out:
-        logger.warning("left out of the sample, since blank or longer than the model reads: %d of its pairs", left_out)
-    return Sample(tuple(chosen), tuple(known))
-
-
-def _encoded(translator: Translator, source: str, target: str) -> InspectedPair:
-    ids = translator.tokenizers.source.encode(source)
-    gold = translator.tokenizers.target.encode(target)
-    limit = translator.model.max_positions
-    if not ids or not gold or not source.strip() or not target.strip():
-        raise InputError("blank")
-    if len(ids) > translator.max_source_length or (limit is not None and len(gold) >= limit):
-        raise InputError(f"{len(ids)} and {len(gold)} tokens")
-    return InspectedPair(source, target, (*translator.lead, *ids), tuple(gold), len(translator.lead), "given")
-
-
-def _check_links(translator: Translator, pair: InspectedPair, links: Links, number: int) -> None:
-    sides = _pair_tokens(translator, pair)
-    words = [1 + max((token.word for token in side if token.word is not None), default=-1) for side in sides]
-    for source, target in sorted(links):
-        if source >= words[0] or target >= words[1]:
-            raise DataError(
-                f"pair {number}: the link {source}-{target} is to a word that is not there: the pair has {words[0]} "
-                f"and {words[1]} words, counted from 0; the links must belong to these lines, split in the same way"
-            )
-
-
-def _pair_tokens(translator: Translator, pair: InspectedPair) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """The tokens of both sides, without BOS and EOS, with their words."""
-    tokenizers = translator.tokenizers
-    scripts = [language(code).script for code in translator.languages]
-    return (
-        tokens_of(tokenizers.source, pair.source, pair.source_text, script=scripts[0], lead=pair.lead),
-        tokens_of(tokenizers.target, pair.target, pair.target_text, script=scripts[1]),
-    )
 
 
 def inspect_sample(
@@ -191,8 +90,9 @@ def inspect_sample(
     """The evidence over a sample. The targets are given ones, read by teacher forcing; BLEU is of greedy translations.
 
     `untrained` is a model of the same configuration as it was before training, for the probes to be compared with.
+    `stage` hears what is being done.
     """
-    work = _SampleWork(translator, sample, size or SampleSize(), seed, stage or (lambda _: None))
+    work = _SampleWork(translator, sample, size or SampleSize(), seed, Stages(stage))
     findings = work.described() + work.closed() + work.tested()
     return EvidenceRecord(
         provenance_of(translator.model, name, translator.tokenizers.fingerprint),
@@ -212,7 +112,7 @@ class _SampleWork:
     sample: Sample
     size: SampleSize
     seed: int
-    begin: Stage
+    stages: Stages
 
     @property
     def model(self) -> Seq2Seq:
@@ -224,7 +124,7 @@ class _SampleWork:
 
     def described(self) -> list[Finding]:
         """Statistics and roles, over all pairs."""
-        self.begin("attention weights of the sample")
+        progress = self.stages.begin("attention weights of the sample", len(self.sample.chosen))
         provenance = provenance_of(self.model, "", self.translator.tokenizers.fingerprint)
         read, written = (_counted(ids) for ids in (self.sample.sources, self.sample.targets))
         statistics, roles = [], []
@@ -245,68 +145,80 @@ class _SampleWork:
                     lengths=lengths,
                 )
             )
+            progress(len(roles))
         return statistics_over(statistics) + roles_over(roles)
 
     def closed(self) -> list[Finding]:
         """Importance and ablation, over all pairs."""
         if not self.size.tested:
             return []
-        self.begin("head importance and ablation over the sample")
-        return importance_findings(self.model, self.pairs) + ablation_findings(self.model, self.pairs)
+        progress = self.stages.begin("head importance and ablation over the sample", CLOSINGS)
+        return closing_findings(self.model, self.pairs, progress)
 
     def tested(self) -> list[Finding]:
         """Permuted, equal and adversarial weights: the mean over the pairs of each number."""
         if not self.size.tested:
             return []
         units = all_units(self.model)
-        first = list(zip(self.sample.sources, self.sample.targets, strict=True))
+        pairs = list(zip(self.sample.sources, self.sample.targets, strict=True))
+        chosen = pairs[: self.size.shuffled]
         found: list[list[Finding]] = []
-        self.begin("permuted and equal weights over the sample")
-        for source, target in islice(first, self.size.shuffled):
-            shuffled = permutation(self.model, source, target, units, shuffles=self.size.shuffles, seed=self.seed)
-            found.append(shuffled + uniform(self.model, source, target, units))
-        tested = _mean_findings(found)
-        if self.size.attacked:
-            # A head is 300 steps a pair; whole layers say more, and are fewer.
-            cross = [unit for unit in units if unit.stack == "cross" and unit.head is None]
-            pairs = min(self.size.attacked, len(first))
-            self.begin(
-                f"adversarial weights over the sample: {pairs * adversarial_passes(cross)} passes through the decoder, "
-                "forwards and back"
+        told = self.stages.begin("permuted and equal weights over the sample", 2 * len(units) * len(chosen))
+        for number, (source, target) in enumerate(chosen):
+            done, shuffles = 2 * len(units) * number, self.size.shuffles
+            shuffled = permutation(
+                self.model, source, target, units, shuffles=shuffles, seed=self.seed, progress=beyond(told, done)
             )
-            attacked = [
-                adversarial(self.model, source, target, cross, seed=self.seed)
-                for source, target in islice(first, self.size.attacked)
+            equal = uniform(self.model, source, target, units, progress=beyond(told, done + len(units)))
+            found.append(shuffled + equal)
+        return _mean_findings(found) + self._attacked(units, pairs[: self.size.attacked])
+
+    def _attacked(
+        self, units: Sequence[Unit], pairs: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
+    ) -> list[Finding]:
+        """Of layers and the stack: a head is 300 steps a pair; whole layers say more, and are fewer."""
+        cross = [unit for unit in units if unit.stack == "cross" and unit.head is None]
+        if not pairs or not cross:
+            return []
+        passes = adversarial_passes(cross)
+        told = self.stages.begin(
+            f"adversarial weights over the sample: {len(pairs) * passes} passes through the decoder, forwards and back",
+            len(pairs) * passes,
+        )
+        return _mean_findings(
+            [
+                adversarial(self.model, source, target, cross, seed=self.seed, progress=beyond(told, number * passes))
+                for number, (source, target) in enumerate(pairs)
             ]
-            tested += _mean_findings(attacked)
-        return tested
+        )
 
     def curves(self) -> list[Curve]:
         """Pruning, stack by stack, and temperature."""
         if not self.size.tested:
             return []
-        self.begin("pruning")
         score = self._bleu if self.size.translated else None
-        curves = pruning_curve(self.model, self.pairs, score=score)
-        self.begin("temperature")
+        progress = self.stages.begin("pruning", pruning_steps(self.model))
+        curves = pruning_curve(self.model, self.pairs, score=score, progress=progress)
+        self.stages.begin("temperature")
         return curves + temperature_curve(self.model, self.pairs)
 
     def probed(self, untrained: Seq2Seq | None) -> list[Probe]:
         """What can be read off the states of each layer."""
         if not self.size.probes or len(self.sample.chosen) < FEWEST_PROBED:
             return []
-        self.begin("probes")
-        read = [_pair_tokens(self.translator, pair) for pair in self.sample.chosen]
-        sources, targets = ([sides[side] for sides in read] for side in (0, 1))
+        read = [pair_tokens(self.translator, pair) for pair in self.sample.chosen]
         # A tag stands before every source and is no word of it, so it has no label.
+        labels = [token_labels([sides[side] for sides in read]) for side in (0, 1)]
+        first = self.sample.chosen[0]
+        steps = probe_steps(self.model, first.source, first.target, *labels)
         return probe(
             self.model,
             self.sample.sources,
             self.sample.targets,
-            token_labels(sources),
-            token_labels(targets),
+            *labels,
             settings=ProbeSettings(seed=self.seed),
             untrained=untrained,
+            progress=self.stages.begin("probes", steps),
         )
 
     def _bleu(self, model: Seq2Seq) -> float:

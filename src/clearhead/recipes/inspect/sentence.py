@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clearhead.base.errors import InputError
 from clearhead.decoding.config import DecodingConfig
-from clearhead.inspection.ablation import head_ablation, layer_ablation
+from clearhead.inspection.ablation import Fill, head_ablation, layer_ablation
 from clearhead.inspection.adversarial import adversarial, adversarial_passes
 from clearhead.inspection.agreement import agreement
 from clearhead.inspection.capture import provenance_of
@@ -26,11 +26,15 @@ from clearhead.inspection.value_norms import vector_lengths
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.recipes.inspect.depth import Depth, Tests
 from clearhead.recipes.inspect.pair import InspectedPair, as_given, capture_pair, choose_pair
-from clearhead.recipes.inspect.token_methods import Stage, token_scores
+from clearhead.recipes.inspect.stages import Progress, Stage, Stages, beyond
+from clearhead.recipes.inspect.token_methods import token_scores
 from clearhead.recipes.inspect.tokens import tokens_of
 from clearhead.recipes.translator import Translator, decoding_config
 
-__all__ = ["ablation_findings", "check_others", "importance_findings", "inspect_pair", "inspect_sentence"]
+__all__ = ["CLOSINGS", "check_others", "closing_findings", "inspect_pair", "inspect_sentence"]
+
+CLOSINGS = 5
+"""How many steps `closing_findings` has: importance, and heads and layers closed in two ways."""
 
 
 def inspect_sentence(  # noqa: PLR0913 (every choice by name)
@@ -50,8 +54,8 @@ def inspect_sentence(  # noqa: PLR0913 (every choice by name)
 
     The translation is `target`, or hypothesis number `rank` of the search. `name` is what the model is called. `tests`
     says how much is run (`Depth`). `others` are models of the same shape and vocabulary, trained from other seeds: how
-    much their maps differ is what a difference must be compared with. Raises InputError as `choose_pair` does, and for
-    an ensemble.
+    much their maps differ is what a difference must be compared with. `stage` hears what is being done. Raises
+    InputError as `choose_pair` does, and for an ensemble.
     """
     pair = choose_pair(translator, text, config or decoding_config(), target=target, rank=rank)
     return inspect_pair(translator, pair, name=name, tests=tests, others=others, seed=seed, stage=stage)
@@ -68,21 +72,24 @@ def inspect_pair(
     stage: Stage | None = None,
 ) -> tuple[AttentionRecord, EvidenceRecord]:
     """The same for a pair that was chosen before."""
-    begin = stage or (lambda _: None)
+    stages = Stages(stage)
     depth = Depth.of(tests)
     check_others(translator, others)
-    begin("attention weights")
+    stages.begin("attention weights")
     provenance = provenance_of(translator.model, name, translator.tokenizers.fingerprint)
     record = capture_pair(translator, pair, provenance)
-    work = _Work(translator, pair, record, depth, seed, begin)
-    scores = token_scores(translator.model, pair, record, gradients=depth.gradients, stage=begin)
+    work = _Work(translator, pair, record, depth, seed, stages)
+    scores = token_scores(translator.model, pair, record, gradients=depth.gradients, stage=stage)
     findings = work.described() + work.tested() + agreement(record, scores)
     if others:
-        begin("models of other seeds")
-        findings += seed_null([record, *_by_others(translator, pair, others)])
-    begin("logit lens")
+        progress = stages.begin("models of other seeds", len(others))
+        findings += seed_null([record, *_by_others(translator, pair, others, progress)])
+    stages.begin("logit lens")
     lens = logit_lens(translator.model, pair.source, pair.target, vocabulary=work.vocabulary)
-    curves = temperature_curve(translator.model, work.pairs) if depth.gradients else []
+    curves = []
+    if depth.gradients:
+        stages.begin("temperature")
+        curves = temperature_curve(translator.model, work.pairs)
     evidence = EvidenceRecord(
         provenance,
         "sentence",
@@ -106,7 +113,7 @@ class _Work:
     record: AttentionRecord
     depth: Depth
     seed: int
-    begin: Stage
+    stages: Stages
 
     @property
     def model(self) -> Seq2Seq:
@@ -130,20 +137,29 @@ class _Work:
         if not self.record.layers or not self.depth.shuffles:
             return []
         source, target, units = self.pair.source, self.pair.target, all_units(self.model)
-        self.begin("head importance and ablation")
-        found = importance_findings(self.model, self.pairs) + ablation_findings(self.model, self.pairs)
-        self.begin("permuted and equal weights")
-        found += permutation(self.model, source, target, units, shuffles=self.depth.shuffles, seed=self.seed)
-        found += uniform(self.model, source, target, units)
+        found = closing_findings(self.model, self.pairs, self.stages.begin("head importance and ablation", CLOSINGS))
+        told = self.stages.begin("permuted and equal weights", 2 * len(units))
+        shuffles = self.depth.shuffles
+        found += permutation(self.model, source, target, units, shuffles=shuffles, seed=self.seed, progress=told)
+        found += uniform(self.model, source, target, units, progress=beyond(told, len(units)))
         if self.depth.adversaries:
             tried = [each for each in units if each.stack == "cross"]
             passes = adversarial_passes(tried)
-            self.begin(f"adversarial weights: {passes} passes through the decoder, forwards and back")
-            found += adversarial(self.model, source, target, tried, seed=self.seed)
+            told = self.stages.begin(
+                f"adversarial weights: {passes} passes through the decoder, forwards and back", passes
+            )
+            found += adversarial(self.model, source, target, tried, seed=self.seed, progress=told)
         return found
 
 
-def importance_findings(model: Seq2Seq, pairs: Pairs) -> list[Finding]:
+def closing_findings(model: Seq2Seq, pairs: Pairs, progress: Progress) -> list[Finding]:
+    """Importance and ablation of every head, and ablation of every layer; `progress` is told of the CLOSINGS steps."""
+    found = _importance_findings(model, pairs)
+    progress(1)
+    return found + _ablation_findings(model, pairs, beyond(progress, 1))
+
+
+def _importance_findings(model: Seq2Seq, pairs: Pairs) -> list[Finding]:
     """Michel's importance of every head, and the same within its layer."""
     raw = head_importance(model, pairs)
     within = normalised_by_layer(raw)
@@ -153,12 +169,15 @@ def importance_findings(model: Seq2Seq, pairs: Pairs) -> list[Finding]:
     ]
 
 
-def ablation_findings(model: Seq2Seq, pairs: Pairs) -> list[Finding]:
+def _ablation_findings(model: Seq2Seq, pairs: Pairs, progress: Progress) -> list[Finding]:
     """What closing each head, and each layer, costs: the mean over the pairs, in nats a token."""
     found = []
-    for fill, method in (("zero", "ablation-zero"), ("mean", "ablation-mean")):
-        heads = head_ablation(model, pairs, fill=fill)  # type: ignore[arg-type]
-        layers = layer_ablation(model, pairs, fill=fill)  # type: ignore[arg-type]
+    fills: tuple[tuple[Fill, str], ...] = (("zero", "ablation-zero"), ("mean", "ablation-mean"))
+    for number, (fill, method) in enumerate(fills):
+        heads = head_ablation(model, pairs, fill=fill)
+        progress(2 * number + 1)
+        layers = layer_ablation(model, pairs, fill=fill)
+        progress(2 * number + 2)
         changes = [(Unit.of(head), change) for head, change in heads.items()]
         changes += [(Unit(site.stack, site.layer), change) for site, change in layers.items()]
         found += [
@@ -196,10 +215,13 @@ def _shape(layers: Sequence[tuple[Stack, int, int]]) -> str:
     return f"heads {', '.join(told)} by layer" if told else "no attention"
 
 
-def _by_others(translator: Translator, pair: InspectedPair, others: Sequence[Translator]) -> list[AttentionRecord]:
+def _by_others(
+    translator: Translator, pair: InspectedPair, others: Sequence[Translator], progress: Progress
+) -> list[AttentionRecord]:
     """What models of other seeds attend to over the same pair."""
     found = []
     for number, other in enumerate(others, start=2):
         provenance = provenance_of(other.model, f"model {number}", other.tokenizers.fingerprint)
         found.append(capture_pair(translator, as_given(pair), provenance, other.model))
+        progress(len(found))
     return found
