@@ -14,6 +14,10 @@
   // ---- what was looked at
   function textOf(key, text, lang) {
     const words = el("p", { class: "text", dir: "auto", translate: "no", lang, text });
+    new ResizeObserver(() => { // what scrolls can be reached by keys
+      if (words.scrollHeight > words.clientHeight) words.tabIndex = 0;
+      else words.removeAttribute("tabindex");
+    }).observe(words);
     return el("div", null, el("h2", { class: "small-title" }, say(key), ` · ${lang}`), words);
   }
   function origin(meta) {
