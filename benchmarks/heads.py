@@ -146,25 +146,17 @@ def between_seeds(translator: Any, siblings: list[Any], sample: Any, most: int) 
 
 
 def pruning_table(models: dict[str, Any]) -> str:
-    """BLEU and loss at some shares of the heads that are left, by stack."""
+    """BLEU and loss at every number of heads that are left, by stack."""
     rows = []
     for name, result in models.items():
-        for curve in result["curves"]:
-            if curve["method"] != "pruning":
-                continue
-            total = max(curve["x"])
-            for share in (1.0, 0.8, 0.6, 0.4, 0.2, 0.0):
-                place = min(range(len(curve["x"])), key=lambda at: abs(curve["x"][at] / total - share))
-                score = curve["series"].get("score")
-                rows.append(
-                    [
-                        name,
-                        curve["name"],
-                        f"{curve['x'][place]:g} of {total:g}",
-                        f"{curve['series']['delta_nll'][place]:+.3f}",
-                        "" if score is None else f"{score[place]:.1f}",
-                    ]
-                )
+        curves = [curve for curve in result["curves"] if curve["method"] == "pruning"]
+        if len(result["roles"]) == 1:
+            curves = curves[:1]  # "all" is the same once more
+        for curve in curves:
+            scores = curve["series"].get("score") or [None] * len(curve["x"])
+            for left, lost, score in zip(curve["x"], curve["series"]["delta_nll"], scores, strict=True):
+                there = f"{left:g} of {max(curve['x']):g}"
+                rows.append([name, curve["name"], there, f"{lost:+.3f}", "" if score is None else f"{score:.1f}"])
     return table(["model", "stack", "heads left", "Δ nats a token", "BLEU, greedy"], rows)
 
 

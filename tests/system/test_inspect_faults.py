@@ -77,16 +77,20 @@ def test_the_report_may_stand_among_the_exports(tmp_path: Path) -> None:
 def test_another_seed_must_be_of_the_same_shape_and_is_named(tmp_path: Path) -> None:
     from tests.unit.explorer.test_page import hostile_translator
 
-    translator, other = load(MODEL, device="cpu"), hostile_translator()
+    translator, same, other = load(MODEL, device="cpu"), load(MODEL, device="cpu"), hostile_translator()
+    with torch.no_grad():
+        next(same.model.parameters()).add_(0.1)  # what another seed would have made of it
     with pytest.raises(InputError, match=r"OTHER: its tokenizer is not that of the model that is inspected"):
-        sentence.check_others(translator, [translator, other], ["SAME", "OTHER"])
+        sentence.check_others(translator, [same, other], ["SAME", "OTHER"])
     smaller = load(MODEL, device="cpu")
     smaller.model.decoder.layers = smaller.model.decoder.layers[:0]  # type: ignore[union-attr,operator,index]
     with pytest.raises(
         Exception, match=r"SMALL: has heads encoder 2 by layer; .* has heads encoder 2, decoder 2, cross 2 by layer"
     ):
         sentence.check_others(translator, [smaller], ["SMALL"])
-    sentence.check_others(translator, [translator])
+    sentence.check_others(translator, [same])
+    with pytest.raises(InputError, match=r"ITSELF: is the very model"):
+        sentence.check_others(translator, [translator], ["ITSELF"])
 
 
 def test_a_link_to_no_word_is_refused(tmp_path: Path) -> None:

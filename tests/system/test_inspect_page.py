@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,8 @@ def test_the_head_says_what_was_looked_at_and_what_not_to_believe(browser: Brows
     told = plain(page.locator("#about").inner_text())
     for part in (
         "multi30k", "Transformer 3+2 layers", "f" * 12, "hypothesis 1, score -0.4321", RECORD.source_text,
-        RECORD.target_text, "Row t is the query that predicts token t+1", "says what was read, not why",
+        RECORD.target_text, "Row t is the query that predicts token t + 1", "begins with <s> (so row 1 has read <s>",
+        "says what was read, not why",
     ):  # fmt: skip
         assert part in told
     assert faults == []
@@ -265,6 +267,102 @@ def test_words_are_read_as_the_sum_of_their_pieces_and_read_as_their_mean(shown:
     assert (found[:-1, :-1] - wanted).abs().max() < 1e-4
 
 
+@pytest.mark.parametrize("stack", ["cross&layer=2&head=2", "decoder&layer=1&head=2"])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_the_row_of_a_word_is_named_by_the_whole_word_read_before_it(
+    shown: tuple[Page, list[str]], stack: str, hidden: bool
+) -> None:
+    page = at(shown, f"stack={stack}")
+    page.get_by_label("join pieces to words").check()
+    if hidden:
+        page.get_by_label("hide <s> and </s>").check()
+    page.get_by_role("button", name="Show as a table").first.click()
+    names = page.locator("#view-map .numbers tbody th").all_inner_texts()
+    assert [plain(name) for name in names] == [
+        "<s> → two", "two → children", "children → ，", "， → مرحبا", "مرحبا → .", ". → </s>",
+    ]  # fmt: skip
+    columns = [plain(name) for name in page.locator("#view-map .numbers thead th").all_inner_texts()]
+    assert not hidden or not {"<s>", "</s>"} & set(columns)
+    if stack.startswith("decoder") and not hidden:  # one word: the mean of its rows, to the sum of its pieces
+        weights = layer_of("decoder", 1).weights[1].double()
+        found = page.eval_on_selector_all("#view-map .numbers tbody tr", NUMBERS)
+        assert columns[:3] == ["<s>", "two", "children"]
+        assert found[1][0] == pytest.approx(float(weights[1:3, 0].mean()), abs=1e-4)
+        assert found[2][2] == pytest.approx(float(weights[3, 2:4].sum()), abs=1e-4)
+
+
+def test_the_rule_of_rows_on_a_saved_picture_is_broken_into_lines(shown: tuple[Page, list[str]]) -> None:
+    for language in ("zh", "en"):
+        whole, lines, widths = shown[0].evaluate("""language => {
+          Clearhead.speak(language);
+          const [text, font] = [Clearhead.t("shell.rows"), "11px sans-serif"];
+          const lines = Clearhead.wrapped(text, 420, font);
+          const context = document.createElement("canvas").getContext("2d");
+          context.font = font;
+          return [text, lines, lines.map((line) => context.measureText(line.trimEnd()).width)];
+        }""", language)  # fmt: skip
+        assert "".join(lines) == whole and len(lines) > 1 and max(widths) <= 420
+        assert "<s>" in whole
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0.0043, 0, "<1 %"), (0.0099, 0, "<1 %"), (0.0101, 0, "1 %"), (0.0, 0, "0 %"), (0.437, 0, "44 %"),
+        (1.0, 0, "100 %"), (0.0004, 1, "<0.1 %"), (0.437, 1, "43.7 %"), (-0.0621, 1, "−6.2 %"), (-0.0001, 1, "0 %"),
+    ],
+)  # fmt: skip
+def test_per_cents_are_never_powers_of_ten(shown: tuple[Page, list[str]], value: float, digits: int, text: str) -> None:
+    assert shown[0].evaluate("([value, digits]) => Clearhead.percent(value, digits)", [value, digits]) == text
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [(-0.21, "led astray"), (-0.2, "told nothing"), (0.0, "told nothing"), (0.2, "told nothing"), (0.21, None)],
+)
+def test_a_rank_correlation_misleads_below_and_tells_nothing_around_zero(
+    shown: tuple[Page, list[str]], score: float, words: str | None
+) -> None:
+    told = shown[0].evaluate("""score => {
+      const { report } = Clearhead;
+      const kept = [report.calibration, report.measures];
+      [report.calibration, report.measures] = [{ x: { copy: score }, y: { copy: 0.21 } }, { x: "rank-correlation" }];
+      const text = report.calibrated("x").textContent;
+      [report.calibration, report.measures] = kept;
+      return text;
+    }""", score)  # fmt: skip
+    assert [each for each in ("led astray", "told nothing") if each in told] == [words] * (words is not None)
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+def test_long_words_of_a_finding_stay_within_the_card(browser: Browser, tmp_path: Path, width: int) -> None:
+    evidence = evidence_record(RECORD)
+    words = {"meaning": "predictions nearly unchanged, one at a time"}
+    found = [replace(each, words=words) if each.method == "adversarial" else each for each in evidence.findings]
+    evidence = replace(evidence, findings=tuple(found))
+    wider = replace(evidence, scope="sample", pairs=20)
+    out = write_report(tmp_path / "a.html", RECORD, evidence, wider)
+    page = opened(browser, out, [], "#view=map&stack=cross&layer=2&head=1", viewport={"width": width, "height": 900})
+    page.eval_on_selector_all(".evidence-card details", "all => all.forEach((each) => { each.open = true; })")
+    assert page.locator(".evidence-card", has_text="one at a time").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert page.evaluate("""() => {
+      const edge = document.querySelector(".evidence-card").getBoundingClientRect().right;
+      const cells = [...document.querySelectorAll(".evidence-card td")];
+      return cells.every((each) => each.getBoundingClientRect().right <= edge);
+    }""")  # fmt: skip
+    page.context.close()
+
+
+def test_the_worst_of_one_pair_is_not_told(browser: Browser, file: Path) -> None:
+    page = opened(browser, file, [], "#view=map&stack=cross&layer=2&head=1")
+    table = page.locator(".evidence-card [data-method='ablation-zero'] table").first
+    rows = table.locator("tbody tr").all_inner_texts()
+    told = {name: cells for name, *cells in (row.split("\t") for row in rows)}
+    assert told["the same for the worst pair"] == ["0.500", "–"]  # the sample, this sentence
+    assert page.locator(".evidence-card [data-method='ablation-mean']").first.inner_text().count("worst") == 0
+
+
 def test_the_pointer_reads_what_it_points_at_at_every_zoom(shown: tuple[Page, list[str]]) -> None:
     page = at(shown, "stack=encoder&layer=1&head=4")
     weights = layer_of("encoder", 1).weights[3]
@@ -315,7 +413,7 @@ def test_what_a_calibration_score_is_of_is_said_and_where_it_misled(browser: Bro
     told = card.locator("[data-method='ablation-zero']").first.locator(".badge-cell")
     assert told.inner_text().replace("\n", " ") == (
         "ρ with right links, where known: reverse 0.90, sort −0.38, copy 0.00 "
-        "On sort and copy the number led astray, or told nothing."
+        "On sort the number led astray. On copy the number told nothing."
     )  # the made-up language has no number
     assert "Spearman" in (told.locator("[title]").get_attribute("title") or "")
     assert "not calibrated" in card.locator("[data-method=importance]").first.inner_text()  # tried, without a number
@@ -330,7 +428,8 @@ def test_what_a_calibration_score_is_of_is_said_and_where_it_misled(browser: Bro
     assert "where the answer is known: copy 0.60" in rollout  # of what it is a score was not said
     assert not any("astray" in name for name in names)
     page.evaluate("Clearhead.speak('zh')")
-    assert "在排序和复制任务上" in page.locator("#view-heads, .evidence-card").first.text_content()
+    told_zh = page.locator("#view-heads, .evidence-card").first.text_content()
+    assert "在排序任务上，该数值起了误导作用。 在复制任务上，该数值毫无信息。" in told_zh
 
 
 @pytest.mark.parametrize(("width", "height"), [(1200, 900), (390, 844)])

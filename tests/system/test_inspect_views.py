@@ -293,7 +293,8 @@ def test_where_methods_agree_is_told(page: Page) -> None:
         assert re.search(
             rf"{word} {re.escape(one)} and {re.escape(other)} \((?:rank correlation )?{told_number}0?\)", told
         )
-    assert re.search(r"\d of 5 rows have token \d, “[^”]+”, on top", told)
+    assert page.locator("#view-tokens table.heat").first.locator("tbody tr").count() == 6  # with the chosen head's
+    assert re.search(r"\d of 6 rows have token \d, “[^”]+”, on top", told)
 
 
 def test_the_lens_shows_every_layer_at_this_prediction(page: Page) -> None:
@@ -387,6 +388,59 @@ def test_units_lie_where_their_numbers_are(page: Page) -> None:
         assert left == pytest.approx(start + (number - low) / (high - low) * (end - start), abs=0.1)
     assert "a whole layer by 0.60, a whole stack by 0.90" in part.inner_text()
     assert "Settings: shuffles 100" in part.inner_text()
+
+
+def test_what_adversarial_weights_found_is_told_as_a_distance_of_weights(browser: Browser, tmp_path: Path) -> None:
+    values = {Unit("cross", 1, 1): 0.64, Unit("cross", 1): 0.66, Unit("cross"): 0.68}
+    found = [Finding("adversarial", unit, {"max_jsd": jsd, "far": 1.0, "tvd": 0.04}) for unit, jsd in values.items()]
+    found += [Finding("permutation", unit, {"median_tvd": jsd / 2}) for unit, jsd in values.items()]
+    sample = replace(sample_record(RECORD), findings=tuple(found), pairs=2)
+    page = shown(browser, tmp_path, RECORD, EVIDENCE, sample, view="tests")
+    part = page.locator("#view-tests .part").nth(2).inner_text()
+    assert "the weights found lie on average 0.64 nats (JSD) from the model's own where one head was changed" in part
+    assert "0.66 where a whole layer was, 0.68 where a whole stack was" in part
+    assert "move predictions" not in part and "moves predictions" not in part
+    assert "moves predictions by 0.32" in page.locator("#view-tests .part").first.inner_text()
+    page.evaluate("Clearhead.speak('zh')")
+    part = page.locator("#view-tests .part").nth(2).inner_text()
+    assert "只改一个头 0.64 nat" in part and "使预测移动" not in part
+    page.close()
+
+
+def test_the_caution_about_one_sentence_stands_over_its_numbers_alone(browser: Browser, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, RECORD, EVIDENCE, view="tests")
+    cautions = page.locator("#view-tests .caution", has_text="from one sentence")
+    assert cautions.count() == 1 and not page.locator("#view-tests .part .caution").count()  # over the page
+    page.close()
+    found = [replace(each, values={**each.values}) for each in findings() if each.method == "permutation"]
+    page = shown(
+        browser, tmp_path, RECORD, EVIDENCE, replace(sample_record(RECORD), findings=tuple(found)), view="tests"
+    )
+    parts = page.locator("#view-tests .part")
+    assert cautions_in(page, "#view-tests > div > .caution") == 0
+    assert parts.first.locator(".caution").count() == 1 == parts.first.locator("details .caution").count()
+    assert not parts.first.locator(".caution").is_visible()  # folded away with the numbers of the sentence
+    assert parts.nth(2).locator("> .caution").count() == 1  # adversarial weights: the sentence alone
+    page.close()
+
+
+def cautions_in(page: Page, place: str) -> int:
+    return page.locator(place, has_text="from one sentence").count()
+
+
+@pytest.mark.parametrize(("translated", "examples"), [("20", 400), ("199", 999), ("200", 1000)])
+def test_few_translations_and_few_examples_are_cautioned(
+    browser: Browser, tmp_path: Path, translated: str, examples: int
+) -> None:
+    probes = tuple(replace(each, examples=examples) for each in sample_record(RECORD).probes)
+    few = replace(sample(), settings={"translated": translated}, probes=probes)
+    page = shown(browser, tmp_path, RECORD, EVIDENCE, few, view="heads")
+    pruning, probed = (page.locator("#view-heads .part").nth(place).locator("> h3 + .caution") for place in (2, 4))
+    assert pruning.all_inner_texts() == (
+        [f"BLEU of {translated} translations: differences of a few points mean nothing."] * (int(translated) < 200)
+    )
+    assert probed.count() == (examples < 1000)
+    page.close()
 
 
 def test_what_was_not_run_says_so(page: Page) -> None:

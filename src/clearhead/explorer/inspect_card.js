@@ -7,6 +7,7 @@
   const WIDER = ["ablation-zero", "permutation", "uniform", "adversarial", "seed-null"];
   const MAIN = { statistics: ["entropy_share", "confidence", "sparsity", "distance"], adversarial: ["max_jsd", "far", "tvd"] };
   const SHOWN = 6;
+  const LONG = 24; // letters of a word that has to be broken into lines
 
   const label = (name) => (name === "role" ? t("overview.role") : tOr(`value.${name}`, name.replaceAll("_", " ")));
   const ROLES = ["role", "nearest"];
@@ -15,7 +16,7 @@
 
   // The numbers of a finding that stand in the table, and those that are folded away.
   function parts(found) {
-    const all = Object.entries(found.values);
+    const all = Object.entries(found.values).filter(([name]) => name !== "worst" || found.pairs > 1); // of one pair it is the same
     if (found.method === "role") { // the role that was given, with its own score, baseline and threshold
       const own = ["score", "baseline", "threshold"].map((part) => [part, found.values[`${patternOf(found)}_${part}`]])
         .filter(([, value]) => value !== undefined);
@@ -43,7 +44,7 @@
     const head = [el("tr", null, el("th", { scope: "col" }, name), columns.map(([title]) => el("th", { scope: "col", class: "num", text: title }))),
       method ? el("tr", null, el("td", { class: "badge-cell", colspan: columns.length + 1 }, report.calibrated(method))) : null];
     const lines = names.map((name) => el("tr", null, el("th", { scope: "row", text: label(name) }),
-      columns.map(([, cells]) => el("td", { class: "num" }, cells[name] ?? "–"))));
+      columns.map(([, cells]) => el("td", { class: String(cells[name]).length > LONG ? "num long" : "num" }, cells[name] ?? "–"))));
     return el("table", { class: "figures", "aria-label": caption }, el("thead", null, head), el("tbody", null, lines));
   }
   const roleFirst = ([one], [two]) => (two === "role") - (one === "role");

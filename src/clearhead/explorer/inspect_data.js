@@ -3,6 +3,7 @@
 (() => {
   const { t, tOr, say, el, named, language, number, percent, tokenText, isolated } = Clearhead;
   const STACKS = ["encoder", "decoder", "cross"];
+  const FAINT = 0.2; // a rank correlation nearer to 0 tells nothing
   const KINDS = { u8: Uint8Array, u16: Uint16Array, f32: Float32Array };
   const block = (name) => document.getElementById(name).textContent;
 
@@ -187,10 +188,12 @@
       const task = (name) => tOr(`task.${name}`, name);
       const told = say(key, () => ({ scores: tried.map(([name, score]) => `${task(name)} ${written(score)}`).join(language() === "zh" ? "、" : ", ") }), "small");
       if (known(`method.${method}.calibrated`)) named(told, `method.${method}.calibrated`, null, "title");
-      const wrong = tried.filter(([, score]) => score <= 0).map(([name]) => name);
-      if (!wrong.length) return told;
-      const warning = say("shell.astray", () => ({ tasks: listed(wrong.map(task)) }), "small", { class: "warn" });
-      return el("span", { class: "scores" }, told, " ", warning);
+      const faint = measure === "rank-correlation" ? FAINT : 0; // a share has no other side
+      const warnings = [["shell.astray", (score) => score < -faint], ["shell.nothing", (score) => Math.abs(score) <= faint]]
+        .map(([words, wrong]) => [words, tried.filter(([, score]) => wrong(score)).map(([name]) => name)])
+        .filter(([, tasks]) => tasks.length)
+        .map(([words, tasks]) => [" ", say(words, () => ({ tasks: listed(tasks.map(task)) }), "small", { class: "warn" })]);
+      return warnings.length ? el("span", { class: "scores" }, told, ...warnings.flat()) : told;
     }
   }
   const listed = (names) => new Intl.ListFormat(language()).format(names);

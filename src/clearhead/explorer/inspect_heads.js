@@ -184,14 +184,15 @@
     return sample.length ? sample : all;
   }
 
-  function curvePart({ title, method, x, summary, titles, log, from = {}, at = (curve) => curve.x, note = () => null }) {
+  function curvePart({ title, method, x, summary, titles, log, from = {}, at = (curve) => curve.x, note = () => null,
+    caution = () => null }) {
     const box = el("div", { class: "part" }, say(title, {}, "h3"));
     const curves = curvesOf(method);
     if (!curves.length) {
       box.append(say("not_tested.long", {}, "p", { class: "untested" }), ...methodDetails([method]));
       return box;
     }
-    box.append(scopeLine(curves[0]));
+    box.append(caution(curves) || "", scopeLine(curves[0]));
     const pictures = el("div", { class: "pair" });
     for (const [name, word] of Object.entries(titles)) {
       const having = curves.filter((curve) => curve.series[name] && curve.series[name].some((value) => value !== null));
@@ -238,7 +239,10 @@
     }
     const share = (name) => column(`probe.${name}`, name, (value) => percent(value, 1));
     const plain = (name, text) => ({ title: say(`probe.${name}`), value: text, cell: text, numeric: false });
-    box.append(scopeLine(all[0]), living(table({
+    const examples = Math.min(...all.map((row) => row.examples));
+    box.append(
+      examples < FEW_EXAMPLES ? say("heads.probes.few", { examples }, "p", { class: "caution" }) : "",
+      scopeLine(all[0]), living(table({
       caption: say("heads.probes"), rows: all,
       columns: [
         plain("label", (row) => tOr(`probe.label.${row.label}`, row.label)),
@@ -252,18 +256,32 @@
     return box;
   }
 
-  /** How many pairs stand behind a BLEU; fewer than behind a loss. */
+  // Below these a difference of BLEU or of accuracy is mostly chance.
+  const FEW_TRANSLATIONS = 200;
+  const FEW_EXAMPLES = 1000;
+
+  /** How many translations stand behind a BLEU, often fewer than behind a loss; null where there is no BLEU. */
+  function translations(curves) {
+    if (!curves.some((curve) => curve.series.score && curve.series.score.some((value) => value !== null))) return null;
+    const { sample } = Clearhead.report;
+    return Number((sample && sample.settings.translated) || curves[0].pairs);
+  }
   function translated(curves) {
     const { sample } = Clearhead.report;
-    if (!sample || !sample.settings.translated || !curves.some((curve) => curve.series.score)) return null;
+    if (!sample || !sample.settings.translated || translations(curves) === null) return null;
     return say("heads.pruning.translated", { translated: sample.settings.translated }, "p", { class: "note" });
+  }
+  function fewTranslated(curves) {
+    const count = translations(curves);
+    if (count === null || count >= FEW_TRANSLATIONS) return null;
+    return say("heads.pruning.few", { translated: count }, "p", { class: "caution" });
   }
 
   const PRUNING = {
     title: "heads.pruning", method: "pruning", x: "heads.pruning.x", summary: "heads.pruning.summary",
     titles: { delta_nll: "heads.pruning.nll", score: "heads.pruning.score" },
     at: (curve) => (curve.series.share_left ? curve.series.share_left.map((left) => 1 - left) : curve.x),
-    note: translated,
+    note: translated, caution: fewTranslated,
   };
   const TEMPERATURE = {
     title: "heads.temperature", method: "temperature", x: "heads.temperature.x", summary: "heads.temperature.summary",

@@ -105,7 +105,12 @@ const Clearhead = { report: null };
     if (value !== 0 && size < 0.001) return "<.001";
     return dotted((sign && value > 0 ? "+" : "") + plain(value, size < 0.0995 ? 3 : 2));
   }
-  const percent = (value, digits = 0) => (value === null || value === undefined ? "–" : `${number(100 * value, digits)} %`);
+  function percent(value, digits = 0) { // what is less than the last digit is said to be so: never a power of ten
+    if (value === null || value === undefined || Number.isNaN(value)) return "–";
+    const least = 10 ** -digits;
+    if (value > 0 && 100 * value < least) return `<${number(least, digits)} %`;
+    return `${Number.isInteger(100 * value) ? number(100 * value, 0) : plain(100 * value, digits)} %`;
+  }
   const signed = (value, digits = 3) => `${value > 0 ? "+" : ""}${number(value, digits)}`;
   const SPACE = "▁";
   const byte = (tok) => (tok.kind === "byte" ? tok.text.replace(/^<0x(..)>$/i, "$1").toUpperCase() : null);

@@ -2,7 +2,7 @@
 // One map in full: a cursor for its cells, exact numbers, what may be hidden and joined, and the evidence beside it.
 (() => {
   const { el, t, say, named, number, percent, colour, canvas, select, selection, on, onLanguage, onTheme, tokenText, download,
-    csv, announce, isolated, twin, matrixTable, arranged, measure, paint, peakOf, printed, rowText } = Clearhead;
+    csv, announce, isolated, twin, matrixTable, arranged, measure, paint, peakOf, printed, rowText, wrapped } = Clearhead;
   const ZOOMS = [4, 5, 6, 8, 10, 13, 16, 20, 26, 34, 44, 56];
   const LARGEST = 8000; // pixels of a picture's side
   const WHOLE = 40; // so many rows are seen whole, and the page scrolls; more scroll within the frame
@@ -199,10 +199,14 @@
     const { model } = state;
     const most = Math.floor((LARGEST - 400) / Math.max(model.rows.length, model.columns.length));
     const sizes = measure(model, Math.min(most, Math.max(20, state.sizes.cell)), 220);
-    const head = 58;
     const node = document.createElement("canvas");
+    const wide = Math.max(sizes.width, 420);
+    const small = "11px system-ui, sans-serif";
+    const about = [[`${report().meta.model} ${report().meta.fingerprint.slice(0, 12)}`, ...flags()].join(" · "), t("shell.rows")]
+      .flatMap((text) => wrapped(text, wide, small));
+    const head = 28 + 15 * about.length;
     const ratio = (sizes.width + 40) * 2 > LARGEST || sizes.height * 2 > LARGEST ? 1 : 2;
-    [node.width, node.height] = [(Math.max(sizes.width, 420) + 16) * ratio, (sizes.height + head + 12) * ratio];
+    [node.width, node.height] = [(wide + 16) * ratio, (sizes.height + head + 12) * ratio];
     const context = node.getContext("2d");
     context.scale(ratio, ratio);
     const theme = colour.theme();
@@ -212,9 +216,8 @@
     context.font = "600 14px system-ui, sans-serif";
     context.fillText(`${t("map.weights")} · ${report().unitName(unit())}`, 8, 20);
     context.fillStyle = theme.soft;
-    context.font = "11px system-ui, sans-serif";
-    context.fillText([`${report().meta.model} ${report().meta.fingerprint.slice(0, 12)}`, ...flags()].join(" · "), 8, 37);
-    context.fillText(t("shell.rows"), 8, 52);
+    context.font = small;
+    about.forEach((text, line) => context.fillText(text, 8, 37 + 15 * line));
     context.translate(8, head);
     paint(context, model, sizes, { width: sizes.width, height: sizes.height, options, peak: state.peak });
     node.toBlob((blob) => download(fileName("png"), blob), "image/png");

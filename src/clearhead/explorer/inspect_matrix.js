@@ -26,7 +26,8 @@
 
   // A map as it is shown: rows and columns with labels and the places they come from; numbers with their errors; the
   // share of weight that hidden keys had in each row. Words are read as much as all their pieces together, and read
-  // what their pieces read on average. Rows of a decoder belong to what they predict.
+  // what their pieces read on average. Rows of a decoder belong to the word that they predict, and are named by the
+  // whole word that was read before it.
   function arranged(report, unit, options) {
     const map = unit.head ? report.map(unit.stack, unit.layer, unit.head) : report.meanMap(unit.stack, unit.layer);
     const [queries, keys] = [report.queries(unit.stack), report.keys(unit.stack)];
@@ -35,7 +36,9 @@
     const hides = hidden.some(Boolean);
     const columns = groups(keys, options.words).map((from) => from.filter((at) => !hidden[at])).filter((from) => from.length)
       .map((from) => ({ from, label: joined(keys, from, options.words) }));
-    const rows = groups(written, options.words).map((from) => ({ from, query: joined(queries, from, options.words),
+    const read = groups(queries, options.words); // the encoder's queries are what is written: each group is itself
+    const last = (from) => read.find((places) => places.includes(from[0]));
+    const rows = groups(written, options.words).map((from) => ({ from, query: joined(queries, last(from), options.words),
       predicts: unit.stack === "encoder" ? null : joined(written, from, options.words) }));
     const removed = new Float32Array(map.rows);
     const kept = new Float32Array(map.rows).fill(1);
@@ -81,6 +84,15 @@
     let letters = [...text];
     while (letters.length > 1 && context.measureText(`${letters.join("")}…`).width > most) letters = letters.slice(0, -1);
     return `${letters.join("")}…`;
+  }
+  function wrapped(text, most, font) { // in lines of at most `most` pixels; Chinese breaks after any of its characters
+    const context = document.createElement("canvas").getContext("2d");
+    context.font = font;
+    return (text.match(/[\u2e80-\uffef][，。：；）、”]*\s*|[^\u2e80-\uffef\s]+\s*/gu) || []).reduce((lines, part) => {
+      const longer = lines.at(-1) + part;
+      if (lines.at(-1) && context.measureText(longer.trimEnd()).width > most) return [...lines, part];
+      return [...lines.slice(0, -1), longer];
+    }, [""]);
   }
   function rowLabel(context, row, most) { // where room is short both halves are cut, so that none is lost
     const whole = rowText(row);
@@ -203,5 +215,5 @@
     return error > 5e-5 ? `≈ ${value} ± ${number(error, 4)}` : value;
   }
 
-  Object.assign(Clearhead, { arranged, measure, paint, peakOf, printed, rowText, shade, LEAST });
+  Object.assign(Clearhead, { arranged, measure, paint, peakOf, printed, rowText, shade, wrapped, LEAST });
 })();

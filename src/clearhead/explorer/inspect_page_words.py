@@ -26,9 +26,11 @@ _SHELL = {
     "shell.source": Both("Source", "源句"),
     "shell.target": Both("Target", "译文"),
     "shell.rows": Both(
-        "Row t is the query that predicts token t+1: a row of the decoder or of cross-attention is named “read → "
+        "Row t is the query that predicts token t + 1 of what the decoder reads, which begins with <s> (so row 1 has "
+        "read <s> and predicts the first target token). A row of the decoder or of cross-attention is named “read → "
         "predicted”.",
-        "第 t 行是预测第 t+1 个词元的查询：在解码器与交叉注意力中，行名写作“已读 → 所预测”。",
+        "第 t 行是预测第 t + 1 个词元的查询，词元按解码器所读的序列计数，该序列以 <s> 开头（所以第 1 行读到 <s>，"
+        "预测译文的第一个词元）。在解码器与交叉注意力中，行名写作“已读 → 所预测”。",
     ),
     "shell.more": Both("Where these numbers come from", "这些数字从何而来"),
     "shell.fingerprint": Both("SHA-256 of the weights", "权重的 SHA-256"),
@@ -46,9 +48,8 @@ _SHELL = {
         "ρ with right links, where known: {scores}", "已知答案时，与正确连线的 ρ：{scores}"
     ),
     "shell.calibrated.named": Both("right role, where known: {scores}", "已知答案时，判对角色：{scores}"),
-    "shell.astray": Both(
-        "On {tasks} the number led astray, or told nothing.", "在{tasks}任务上，该数值起了误导作用，或毫无信息。"
-    ),
+    "shell.astray": Both("On {tasks} the number led astray.", "在{tasks}任务上，该数值起了误导作用。"),
+    "shell.nothing": Both("On {tasks} the number told nothing.", "在{tasks}任务上，该数值毫无信息。"),
     "shell.uncalibrated": Both("not calibrated", "未校准"),
     "shell.descriptive": Both("describes; nothing to calibrate", "描述性，无可校准"),
     "shell.numbers": Both("Numbers", "数值"),

@@ -40,13 +40,13 @@
   const mean = (values) => values.reduce((sum, each) => sum + each, 0) / values.length;
 
   /** One head against a layer against a stack: what tests of single heads do not see. */
-  function comparison(rows) {
+  function comparison(rows, found = null) {
     const of = (wanted) => rows.filter((row) => kind(row.unit) === wanted).map((row) => row.value);
     const [heads, layers, stacks] = ["head", "layer", "stack"].map(of);
     if (!heads.length || !layers.length || !stacks.length) return null;
     const [head, layer, stack] = [heads, layers, stacks].map((values) => number(mean(values), 2));
     const rising = mean(heads) < mean(layers) && mean(layers) <= mean(stacks);
-    return say(rising ? "tests.compare" : "tests.compare.plain", { head, layer, stack }, "p");
+    return say(found || (rising ? "tests.compare" : "tests.compare.plain"), { head, layer, stack }, "p");
   }
 
   function settingsLine(finding) {
@@ -63,21 +63,22 @@
     const [sample, sentence] = ["sample", "sentence"].map((scope) => unitsOf(method, names, scope));
     if (sample.length || sentence.length) box.append(say(`method.${method}.what`, {}, "p"));
     else box.append(say("not_tested.long", {}, "p", { class: "untested" }));
+    const caution = () => say("caution.sentence", {}, "p", { class: "caution" });
     if (sample.length) box.append(...pictured(test, sample));
     if (sample.length && sentence.length) {
-      const folded = el("details", {}, el("summary", {}, say("scope.sentence")), ...pictured(test, sentence));
+      const folded = el("details", {}, el("summary", {}, say("scope.sentence")), caution(), ...pictured(test, sentence));
       box.append(folded);
-    } else if (sentence.length) box.append(...pictured(test, sentence));
+    } else if (sentence.length) box.append(sampled() ? caution() : "", ...pictured(test, sentence));
     box.append(...methodDetails([method]));
     return box;
   }
 
   /** The numbers of one scope, all on one scale. */
-  function pictured({ method, axis, most, columns, marks = () => [], more = () => [] }, rows) {
+  function pictured({ method, axis, most, columns, marks = () => [], more = () => [], compared = null }, rows) {
     const largest = rows.reduce((found, row) => (row.value > found.value ? row : found));
     const count = (wanted) => rows.filter((row) => kind(row.unit) === wanted).length;
     return [
-      scopeLine(rows[0].finding), comparison(rows), ...more(rows),
+      scopeLine(rows[0].finding), comparison(rows, compared), ...more(rows),
       strips({
         rows: () => stripRows(rows, marks), most, x: () => t(axis),
         summary: () => t("tests.plot.summary", {
@@ -229,15 +230,18 @@
     },
     {
       method: "adversarial", names: ["max_jsd"], axis: "tests.plot.jsd", most: () => MOST_JSD,
-      marks: seedMarks, more: adversarialWords,
+      marks: seedMarks, more: adversarialWords, compared: "tests.compare.adversarial",
       columns: () => [column("tests.share", "far", (value) => percent(value, 0)), column("tests.reached", "tvd")],
     },
   ];
 
+  const tested = (scope) => TESTS.some(({ method }) => Clearhead.report.findings(method, scope).length);
+  /** Some test shows numbers of a sample: the caution about one sentence then stands where its numbers are, not above. */
+  const sampled = () => tested("sample");
+
   function mount(section) {
-    const single = TESTS.some(({ method }) => Clearhead.report.findings(method, "sentence").length);
     section.append(
-      single ? say("caution.sentence", {}, "p", { class: "caution" }) : "",
+      tested("sentence") && !sampled() ? say("caution.sentence", {}, "p", { class: "caution" }) : "",
       say("tests.scale", {}, "p", { class: "note" }),
       ...TESTS.map(testPart), seedPart(), convergence(), agreement(),
     );

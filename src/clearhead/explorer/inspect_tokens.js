@@ -118,8 +118,8 @@
   /** Do the rows over the source put tokens in the same order? */
   function drawAgreement(box, row) {
     const tokens = Clearhead.report.tokens.source;
-    const readings = rowsOf("source", {}).map((each) => reading(each, row, tokens.length))
-      .filter((each) => each.top >= 0);
+    const shown = rowsOf("source", Clearhead.selection);
+    const readings = shown.map((each) => reading(each, row, tokens.length)).filter((each) => each.top >= 0);
     const title = say("tokens.agreement", {}, "h3");
     const sizes = readings.map((each) => each.values.map(Math.abs));
     if (readings.length < 2 || tokens.length < 3) {
@@ -137,19 +137,19 @@
         cell: (one, other) => number(rho[one][other], 2),
       }),
     );
-    const told = [firsts(readings, tokens), extremes(readings, rho)].join(language() === "zh" ? "" : " ");
+    const told = [firsts(readings, tokens, shown.length), extremes(readings, rho)].join(language() === "zh" ? "" : " ");
     box.replaceChildren(
       title, el("p", { class: "agreement" }, told), say("tokens.caution", {}, "p", { class: "caution" }), details,
     );
   }
 
-  /** How many rows have the same token on top. */
-  function firsts(readings, tokens) {
+  /** How many of all rows that are shown have the same token on top; a row of zeros has none. */
+  function firsts(readings, tokens, all) {
     const tally = new Map();
     for (const { top } of readings) tally.set(top, (tally.get(top) || 0) + 1);
     const [best, votes] = [...tally].sort((a, b) => b[1] - a[1] || a[0] - b[0])[0];
-    const values = { count: votes, all: readings.length, place: best + 1, token: tokenText(tokens[best]) };
-    return t(votes === readings.length ? "tokens.agreement.all" : "tokens.agreement.first", values);
+    const values = { count: votes, all, place: best + 1, token: tokenText(tokens[best]) };
+    return t(votes === all ? "tokens.agreement.all" : "tokens.agreement.first", values);
   }
 
   /** The least and the most alike: a row that reads weights and one that asks the model, where there are both. */
@@ -205,7 +205,7 @@
   function likeliest(found, gold) {
     return el("span", { class: "likeliest" }, ...found.map(([each, probability]) => {
       const right = each.id === gold.id;
-      const share = el("span", { class: "small num" }, probability < 0.005 ? "< 1 %" : percent(probability));
+      const share = el("span", { class: "small num" }, percent(probability));
       return el("span", { class: right ? "guess right" : "guess" }, right ? "✓" : "", token(each), share);
     }));
   }

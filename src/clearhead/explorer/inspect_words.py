@@ -199,6 +199,14 @@ _HEADS = {
         "BLEU is that of greedy translations of the first {translated} pairs.",
         "BLEU 取自前 {translated} 个句对的贪心译文。",
     ),
+    "heads.pruning.few": Both(
+        "BLEU of {translated} translations: differences of a few points mean nothing.",
+        "BLEU 只取自 {translated} 句译文：相差几分不说明问题。",
+    ),
+    "heads.probes.few": Both(
+        "Probes of as few as {examples} examples: differences of a few per cent mean nothing.",
+        "探针最少只用了 {examples} 个样例：相差百分之几不说明问题。",
+    ),
     "heads.pruning.nll": Both("ΔNLL, nats a token", "ΔNLL，nat/词元"),
     "heads.pruning.score": Both("BLEU", "BLEU"),
     "heads.pruning.x": Both("share of the heads of the stack closed", "栈中已关闭的头的比例"),
@@ -259,6 +267,12 @@ _TESTS = {
     "tests.compare.plain": Both(
         "On average one head moves predictions by {head}, a whole layer by {layer}, a whole stack by {stack}.",
         "平均而言，单个头使预测移动 {head}，整层 {layer}，整个栈 {stack}。",
+    ),
+    "tests.compare.adversarial": Both(
+        "While predictions hardly move, the weights found lie on average {head} nats (JSD) from the model's own where "
+        "one head was changed, {layer} where a whole layer was, {stack} where a whole stack was.",
+        "预测几乎不动，而找到的权重与模型自身权重的平均 JSD 为：只改一个头 {head} nat，改整层 {layer} nat，"
+        "改整个栈 {stack} nat。",
     ),
     "tests.settings": Both("Settings: {settings}", "设置：{settings}"),
     "tests.kind": Both("What was changed", "改动对象"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import get_args
 
+from clearhead.base.errors import InputError
 from clearhead.decoding.config import DecodingConfig
 from clearhead.explorer.inspect_page import ReportDisplay
 from clearhead.explorer.walk_page import PageLanguage
@@ -46,7 +48,8 @@ def inspect(  # noqa: PLR0913 (every choice by name)
     `clearhead.inspect(clearhead.load("runs/demo-en-de"), "Turn off the lights").attention.layers[0].weights` is a
     tensor [heads, queries, keys].
     """
-    given = iter(sample)
+    _check(translator, text, tests, pairs, language)
+    given = _pairs(sample)
     first = next(given, None)
     taken = None if first is None else take_sample(translator, chain([first], given), pairs)
     attention, evidence = inspect_sentence(
@@ -73,3 +76,24 @@ def inspect(  # noqa: PLR0913 (every choice by name)
         language,
         measures=calibration_measures(),
     )
+
+
+def _check(translator: object, text: object, tests: str, pairs: int, language: str) -> None:
+    """Raises InputError for what the command line would not let through."""
+    if not isinstance(translator, Translator):
+        raise InputError(f"the first argument is a translator, not {translator!r}: clearhead.load(path) gives one")
+    if not isinstance(text, str):
+        raise InputError(f"the text is one sentence, not {type(text).__name__}: give a string")
+    for name, value, known in (("tests", tests, get_args(Tests)), ("language", language, get_args(PageLanguage))):
+        if value not in known:
+            raise InputError(f"{name} is {value!r}; choose among {', '.join(known)}")
+    if pairs < 1:
+        raise InputError(f"pairs is {pairs}: a sample has at least 1")
+
+
+def _pairs(sample: Iterable[Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """The pairs one by one; InputError for what is none."""
+    for number, pair in enumerate(sample, start=1):
+        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(side, str) for side in pair):
+            raise InputError(f"sample, pair {number}: not a source and a target, two strings")
+        yield pair[0], pair[1]

@@ -39,6 +39,10 @@ _WEIGHT_DECAY = 1e-3
 """λ of λ/2·‖W‖², so that separable classes have a solution; features are standardised, so one number fits all."""
 
 
+FEWEST_TESTED = 30
+"""Test tokens, below which a share says nothing."""
+
+
 @dataclass(frozen=True)
 class ProbeSettings:
     """How probes are trained. Nothing stops early, and nothing is chosen by the test tokens.
@@ -144,7 +148,8 @@ def probe_states(
     types = [token for line in sentences for token in line]
     is_test = sentence_split([len(line) for line in sentences], settings.test_share, settings.seed).to(device)
     train, test = (gold >= 0) & ~is_test, (gold >= 0) & is_test
-    if not bool(test.any()) or bool((gold[train] == gold[train][:1]).all()):
+    one_class = any(bool((gold[part] == gold[part][:1]).all()) for part in (train, test))
+    if int(test.sum()) < FEWEST_TESTED or one_class:
         return []
     control = _control(types, gold[train].tolist(), settings.seed).to(device)
     counts = gold[train].bincount(minlength=len(labels.classes))

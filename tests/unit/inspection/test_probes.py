@@ -170,9 +170,10 @@ def test_a_whole_run_and_the_untrained_model() -> None:
     assert found[3].accuracy == 1  # the embedding names the type
     assert all(parameter.grad is None for parameter in model.parameters())
     fewer = probe(
-        model, sources, targets, [positions], [], settings=ProbeSettings(("linear",), most_tokens=60, steps=5)
+        model, sources, targets, [positions], [], settings=ProbeSettings(("linear",), most_tokens=132, steps=5)
     )
-    assert fewer[0].examples == 60
+    assert fewer[0].examples == 132
+    assert probe(model, sources, targets, [positions], [], settings=ProbeSettings(most_tokens=100)) == []  # 24 tested
     with pytest.raises(InputError, match="too few"):
         probe(model, sources[:3], targets[:3], [positions], [])
     with pytest.raises(InputError, match="a value for each token"):

@@ -10,7 +10,7 @@ from clearhead.decoding.config import DecodingConfig
 from clearhead.inspection.ablation import Fill, head_ablation, layer_ablation
 from clearhead.inspection.adversarial import adversarial, adversarial_passes
 from clearhead.inspection.agreement import agreement
-from clearhead.inspection.capture import provenance_of
+from clearhead.inspection.capture import fingerprint, provenance_of
 from clearhead.inspection.head_roles import head_roles
 from clearhead.inspection.head_statistics import head_statistics
 from clearhead.inspection.importance import head_importance, normalised_by_layer
@@ -198,6 +198,10 @@ def check_others(translator: Translator, others: Sequence[Translator], names: Se
             raise InputError(
                 f"{name}: its tokenizer is not that of the model that is inspected; maps of other seeds can be "
                 "compared only over the same tokens"
+            )
+        if fingerprint(other.model) == fingerprint(translator.model):
+            raise InputError(
+                f"{name}: is the very model that is inspected; give one that was trained from another seed"
             )
         theirs = [(site.stack, site.layer, site.heads) for site in attention_sites(other.model)]
         if theirs != ours:
