@@ -72,9 +72,10 @@ class Watch:
 
 def test_the_stages_of_a_sentence_end_where_they_said(translator: Translator) -> None:
     watch = Watch()
-    shown = inspect(
-        translator, SENTENCE, target=TRANSLATION, others=[translator, translator], progress=watch, tests="quick"
-    )
+    other = load(MODEL, device="cpu")
+    with torch.no_grad():
+        next(other.model.parameters()).add_(0.1)  # what another seed would have made of it
+    shown = inspect(translator, SENTENCE, target=TRANSLATION, others=[other, other], progress=watch, tests="quick")
     assert shown.evidence is not None
     told = watch.check()
     steps = {name.partition(":")[0]: count for name, count, _ in watch.stages}
@@ -94,9 +95,9 @@ def test_the_stages_of_a_sample_end_where_they_said(translator: Translator, monk
 
     monkeypatch.setattr(sample_module, "adversarial", searched)
     monkeypatch.setattr(sample_module, "ProbeSettings", partial(ProbeSettings, kinds=("linear",), steps=3))
-    taken = take_sample(translator, [(SENTENCE, TRANSLATION), ("我 爱 小 猫", "I love small cats")] * 4, 8)
+    taken = take_sample(translator, [(SENTENCE, TRANSLATION), ("我 爱 小 猫", "I love small cats")] * 20, 40)
     watch = Watch()
-    size = SampleSize(8, translated=0, shuffled=2, shuffles=2, attacked=3)
+    size = SampleSize(40, translated=0, shuffled=2, shuffles=2, attacked=3)
     found = inspect_sample(translator, taken, name="m", size=size, untrained=translator.model, stage=watch)
     told = watch.check()
     adversaries_told = next(name for name in told if name.startswith("adversarial"))
