@@ -146,12 +146,7 @@ def inspect(  # noqa: PLR0913, PLR0917 (one parameter an option)
     else:
         pair = choose_pair(translator, text, config, target=target, rank=hypothesis)
     for side, unknown in zip(("the text", "the translation"), unknown_tokens(translator, pair), strict=True):
-        if unknown:
-            logger.warning(
-                "%s has tokens that the vocabulary has no piece for (%s): the model reads <unk> there",
-                side,
-                ", ".join(map(repr, dict.fromkeys(unknown))),
-            )
+        shared.tell_unknown(side, unknown)
     of_sample = None
     with _stages() as stage:
         record, evidence = inspect_pair(translator, pair, name=name, tests=tests, others=others, seed=seed, stage=stage)

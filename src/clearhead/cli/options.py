@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -31,6 +31,7 @@ __all__ = [
     "given",
     "open_translator",
     "progress_bar",
+    "tell_unknown",
 ]
 
 BundlePath = Annotated[str, typer.Argument(metavar="BUNDLE", help="A saved model, or a run directory (its best).")]
@@ -141,6 +142,20 @@ def decoding(
             f"{useless} and --reproducible: its batches have a size of their own; leave one of the two out"
         )
     return decoding_config(None, **options)
+
+
+def tell_unknown(name: str, pieces: Sequence[str]) -> None:
+    """Warn of what is written in the text called `name` where the vocabulary has no piece for it, if anything is."""
+    from clearhead.base.log import logger
+
+    if pieces:
+        count = "1 token" if len(pieces) == 1 else f"{len(pieces)} tokens"
+        logger.warning(
+            "%s has %s that the vocabulary has no piece for (%s); the model reads <unk> there and knows no more",
+            name,
+            count,
+            ", ".join(map(repr, dict.fromkeys(pieces))),
+        )
 
 
 @contextlib.contextmanager

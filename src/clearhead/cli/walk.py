@@ -47,15 +47,7 @@ def walk(  # noqa: PLR0913, PLR0917 (one parameter an option)
     from clearhead.recipes.walk import walk as walk_through
 
     found = walk_through(translator, text, config, target)
-    for name, pieces in (("the text", found.source_unknown), ("--target", found.target_unknown)):
-        if pieces:
-            count = "1 token" if len(pieces) == 1 else f"{len(pieces)} tokens"
-            listed = ", ".join(map(repr, dict.fromkeys(pieces)))
-            logger.warning(
-                "%s has %s that the vocabulary has no piece for (%s); the model reads <unk> there and knows no more",
-                name,
-                count,
-                listed,
-            )
+    shared.tell_unknown("the text", found.source_unknown)
+    shared.tell_unknown("--target", found.target_unknown)
     write_page(found, output, language)
     logger.info("%s: %s", output, found.walked_text)

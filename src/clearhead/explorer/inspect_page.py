@@ -75,9 +75,7 @@ def write_report(
     language: PageLanguage = "en",
 ) -> Path:
     """Write the report to `path`, whole or not at all, and return the path; see `report_html`."""
-    html = report_html(attention, evidence, sample, calibration=calibration, measures=measures, language=language)
-    atomic_write(Path(path), html)
-    return Path(path)
+    return ReportDisplay(attention, evidence, sample, calibration, language, measures=measures).write(path)
 
 
 @dataclass(frozen=True)

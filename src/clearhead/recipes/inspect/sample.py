@@ -19,7 +19,7 @@ from clearhead.inspection.perturbation import permutation, uniform
 from clearhead.inspection.probe_labels import token_labels
 from clearhead.inspection.probes import ProbeSettings, probe, probe_steps
 from clearhead.inspection.pruning import pruning_curve, pruning_steps
-from clearhead.inspection.records import Curve, EvidenceRecord, Finding, Probe, Unit
+from clearhead.inspection.records import Curve, EvidenceRecord, Finding, Probe, Provenance, Unit
 from clearhead.inspection.teaching import Pairs
 from clearhead.inspection.temperature import temperature_curve
 from clearhead.inspection.unit_targets import all_units
@@ -92,10 +92,11 @@ def inspect_sample(
     `untrained` is a model of the same configuration as it was before training, for the probes to be compared with.
     `stage` hears what is being done.
     """
+    provenance = provenance_of(translator.model, name, translator.tokenizers.fingerprint)
     work = _SampleWork(translator, sample, size or SampleSize(), seed, Stages(stage))
-    findings = work.described() + work.closed() + work.tested()
+    findings = work.described(provenance) + work.closed() + work.tested()
     return EvidenceRecord(
-        provenance_of(translator.model, name, translator.tokenizers.fingerprint),
+        provenance,
         "sample",
         pairs=len(sample.chosen),
         tokens=sum(len(target) + 1 for target in sample.targets),
@@ -122,10 +123,9 @@ class _SampleWork:
     def pairs(self) -> Pairs:
         return Pairs.of(self.sample.sources, self.sample.targets, self.translator.device)
 
-    def described(self) -> list[Finding]:
+    def described(self, provenance: Provenance) -> list[Finding]:
         """Statistics and roles, over all pairs."""
         progress = self.stages.begin("attention weights of the sample", len(self.sample.chosen))
-        provenance = provenance_of(self.model, "", self.translator.tokenizers.fingerprint)
         read, written = (_counted(ids) for ids in (self.sample.sources, self.sample.targets))
         statistics, roles = [], []
         for pair, links in zip(self.sample.chosen, self.sample.links, strict=True):

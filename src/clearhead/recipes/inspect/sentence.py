@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
 from clearhead.base.errors import InputError
 from clearhead.decoding.config import DecodingConfig
 from clearhead.inspection.ablation import Fill, head_ablation, layer_ablation
 from clearhead.inspection.adversarial import adversarial, adversarial_passes
 from clearhead.inspection.agreement import agreement
-from clearhead.inspection.capture import fingerprint, provenance_of
+from clearhead.inspection.capture import provenance_of
 from clearhead.inspection.head_roles import head_roles
 from clearhead.inspection.head_statistics import head_statistics
 from clearhead.inspection.importance import head_importance, normalised_by_layer
@@ -199,7 +201,7 @@ def check_others(translator: Translator, others: Sequence[Translator], names: Se
                 f"{name}: its tokenizer is not that of the model that is inspected; maps of other seeds can be "
                 "compared only over the same tokens"
             )
-        if fingerprint(other.model) == fingerprint(translator.model):
+        if _same_weights(other.model, translator.model):
             raise InputError(
                 f"{name}: is the very model that is inspected; give one that was trained from another seed"
             )
@@ -209,6 +211,15 @@ def check_others(translator: Translator, others: Sequence[Translator], names: Se
                 f"{name}: has {_shape(theirs)}; the model that is inspected has {_shape(ours)}: give one of the same "
                 "configuration, trained from another seed"
             )
+
+
+def _same_weights(one: Seq2Seq, other: Seq2Seq) -> bool:
+    """Whether all parameters are equal; models of two seeds differ in the first, and no more is compared."""
+    mine, theirs = dict(one.named_parameters()), dict(other.named_parameters())
+    return mine.keys() == theirs.keys() and all(
+        each.dtype == theirs[name].dtype and torch.equal(each, theirs[name].to(each.device))
+        for name, each in mine.items()
+    )
 
 
 def _shape(layers: Sequence[tuple[Stack, int, int]]) -> str:
