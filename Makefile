@@ -38,7 +38,8 @@ format: .venv/dev.stamp
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-.venv/%.stamp: requirements/%.txt requirements/install.sh pyproject.toml
+# A change of the native library's sources compiles it anew.
+.venv/%.stamp: requirements/%.txt requirements/install.sh pyproject.toml setup.py $(wildcard src/clearhead/engine/native/*)
 	requirements/install.sh $*
 
 # Needs a network; changes requirements/*.txt, nothing else.
@@ -60,4 +61,5 @@ bench:
 clean:
 	rm -rf .venv .venv.lock .venv-lock build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
+	rm -f src/clearhead/engine/_native.so
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

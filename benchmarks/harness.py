@@ -45,7 +45,17 @@ __all__ = [
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 RESULTS = HERE / "results"
-PACKAGES = ("clearhead", "torch", "numpy", "sentencepiece", "sacrebleu", "transformers", "ctranslate2", "joeynmt")
+PACKAGES = (
+    "clearhead",
+    "torch",
+    "numpy",
+    "sentencepiece",
+    "sacrebleu",
+    "transformers",
+    "ctranslate2",
+    "pymarian",
+    "joeynmt",
+)
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8", "asimd", "sve", "bf16", "i8mm")
 
 
@@ -266,8 +276,17 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def record(name: str, facts: Mapping[str, Any], result: Mapping[str, Any], text: str, folder: Path = RESULTS) -> Path:
-    """Write `<name>_<processor>_<date>.json` and `.md`; a second record of the day gets a number behind it."""
+def record(
+    name: str,
+    facts: Mapping[str, Any],
+    result: Mapping[str, Any],
+    text: str | Callable[[], str],
+    folder: Path = RESULTS,
+) -> Path:
+    """Write `<name>_<processor>_<date>.json` and `.md`; a second record of the day gets a number behind it.
+
+    A `text` that is still to be made is made after the figures are written, so that no fault in it loses them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     date = str(facts["date"]).split(" ")[0]
     stem, number = f"{name}_{facts['cpu_family']}_{date}", 1
@@ -276,8 +295,9 @@ def record(name: str, facts: Mapping[str, Any], result: Mapping[str, Any], text:
         stem = f"{name}_{facts['cpu_family']}_{date}-{number}"
     path = folder / f"{stem}.json"
     whole = json.dumps({"header": facts, "result": result}, indent=1, ensure_ascii=False)
-    lines = [f"# {name}", "", *(f"- {key}: {_plain(value)}" for key, value in facts.items()), "", text.strip()]
     path.write_text(_without_places(whole) + "\n", "utf-8")
+    text = text if isinstance(text, str) else text()
+    lines = [f"# {name}", "", *(f"- {key}: {_plain(value)}" for key, value in facts.items()), "", text.strip()]
     path.with_suffix(".md").write_text(_without_places("\n".join(lines)) + "\n", "utf-8")
     print(f"recorded in {path}", flush=True)
     return path

@@ -91,7 +91,7 @@ def compared(name: str, size: dict[str, int], arguments: Any) -> tuple[dict[str,
     """Both jobs at one size: the result, and a row of the table for each."""
     import joeynmt_recurrent as joey
     from train_speed import batches_of_pairs, tokens
-    from translate_speed import lengths, sentences
+    from translate_corpus import lengths, sentences
 
     theirs = joey.make(size, DROPOUT, arguments.seed)
     mine = ours(size, parameters(theirs), arguments.seed)

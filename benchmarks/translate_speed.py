@@ -1,322 +1,202 @@
-"""Translation speed in fp32: the plain engine beside transformers and CTranslate2.
+"""Translation speed: our engines beside CTranslate2, Marian and transformers, in batches, singly, on a trained model.
 
-The paper's base size with random weights, beam 4, sentences sorted by length in batches of about 1,024 source
-tokens. Every side must write exactly as many tokens as the batch's longest source has (random weights stop where
-they like), so all do the same work and the stopping rule is out of the picture. transformers runs Marian, the
-Transformer of its translation models, at the same size (ReLU, post-norm, tied embeddings); CTranslate2 runs that
-very model, converted, at its best setting for batches (as many workers as threads, one thread each).
+Sub-tables, chosen with --only: `batches` (many sentences; beam 4 and greedy; int8, fp32, bf16), `latency` (one sentence
+at a time in int8, on one core and on all threads), `trained` (a trained model with free stopping: quality by precision,
+decoder steps, speed), `files` (from file to file beside the bare engine), `loading` (seconds and memory), `without`
+(int8 where the native library is switched off). Sides take turns; ratios are medians over the rounds, with their
+spread. Processor time where everybody has one thread, wall time elsewhere.
 
-Beside each side stands how often its decoder ran for a sentence: engines can only be compared fairly when they take as
-many steps. Ours and transformers' are counted at the decoder; CTranslate2 does not tell, and its are left open.
-
-Goal: plain engine ≥ 1.5 × transformers. The ratio to CTranslate2 is for a later issue.
+The goals stand beside what was measured in the table at the end; nothing is asserted.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import (
-    Side,
-    alternate,
-    common_arguments,
-    header,
-    length_buckets,
-    print_header,
-    ratios,
-    record,
-    table,
-)
+from harness import common_arguments, header, print_header, record, table
+from translate_corpus import SIZES, TOYS, by_length, one_by_one
+from translate_goals import goal_table
 
-PAD, BOS, EOS = 0, 2, 3
-Batches = list[list[list[int]]]  # batches of sentences of ids, without EOS
+TABLES = ("batches", "latency", "trained", "files", "loading", "without")
+PEERS = ("ctranslate2", "marian", "transformers")
 
 
-class Steps:
-    """How often the decoder runs for a sentence. No sentence leaves its batch early here, so it is in every call."""
-
-    def __init__(self) -> None:
-        self.calls = self.sentences = self.steps = 0
-
-    def called(self, *_: object) -> None:
-        """The decoder has run once more."""
-        self.calls += 1
-
-    def end(self, sentences: int) -> None:
-        """A batch of so many sentences is done; the calls since the last one were for it."""
-        self.steps += self.calls * sentences
-        self.sentences += sentences
-        self.calls = 0
-
-    @property
-    def mean(self) -> float | None:
-        """Calls for a sentence, the mean over all; None if nobody counted."""
-        return self.steps / self.sentences if self.steps else None
-
-
-def sentences(count: int, batch_tokens: int, vocab: int, seed: int) -> Batches:
-    """Random sentences with the length mix of real text, in length-sorted batches."""
-    import random
-
-    rng = random.Random(seed)
-    buckets = length_buckets(count, batch_tokens, seed)
-    return [[[rng.randrange(8, vocab) for _ in range(source)] for source, _ in bucket] for bucket in buckets]
+def parsed() -> Any:
+    """The options, with `sizes` and what --quick changes."""
+    parser = common_arguments(__doc__.split("\n", 1)[0])
+    parser.add_argument("--only", action="append", choices=TABLES, help="only this table (all, if not given)")
+    parser.add_argument("--size", action="append", choices=SIZES, help="only this size (both, if not given)")
+    parser.add_argument("--without", action="append", default=[], choices=PEERS, help="leave this peer out")
+    parser.add_argument("--bundle", type=Path, default=None, help="the trained model (Multi30k's run or the demo's)")
+    parser.add_argument("--source", type=Path, default=None, help="text for it (the test set of that run)")
+    parser.add_argument("--target", type=Path, default=None, help="its translation, for BLEU")
+    parser.add_argument("--beam", type=int, default=4, help="of the trained model and its files")
+    parser.add_argument("--batches", type=int, default=6, help="groups of equally long sentences of one run")
+    parser.add_argument("--batch-tokens", type=int, default=768, help="source tokens of a group")
+    parser.add_argument("--singles", type=int, default=16, help="sentences of one run of `latency`")
+    parser.add_argument("--lines", type=int, default=4000, help="lines of the file of `files`")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    sizes = TOYS if arguments.quick else SIZES
+    arguments.sizes = sizes
+    arguments.chosen = {name: sizes[name] for name in arguments.size or sizes}
+    arguments.warmup = 1
+    if arguments.quick:
+        arguments.batches, arguments.batch_tokens, arguments.rounds, arguments.warmup = 2, 128, 1, 0
+        arguments.singles, arguments.lines = 2, 40
+    return arguments
 
 
-def lengths(batches: Batches) -> list[int]:
-    """The forced output length of each batch: its longest source."""
-    return [max(len(sentence) for sentence in batch) for batch in batches]
+def with_random_weights(wanted: list[str], arguments: Any) -> dict[str, Any]:
+    """`batches` and `latency` at every size."""
+    from translate_tables import Peers, batches, latency
+
+    results: dict[str, Any] = {name: {} for name in wanted}
+    for name, size in arguments.chosen.items():
+        with tempfile.TemporaryDirectory() as folder:
+            peers = Peers(size, arguments.seed, Path(folder), arguments.without)
+            results |= {"left out": {peer: why for peer, why in peers.absent.items() if why}}
+            for beam in (4, 1):
+                if "batches" in wanted:
+                    many = by_length(arguments.batches, arguments.batch_tokens, size["vocab"], arguments.seed)
+                    print(f"{name}, beam {beam}: {len(many.sources)} sentences, {many.steps} decoder steps", flush=True)
+                    results["batches"].setdefault(name, {})[f"beam {beam}"] = batches(peers, many, beam, arguments)
+                if "latency" in wanted:
+                    single = one_by_one(arguments.singles, size["vocab"], arguments.seed)
+                    print(f"{name}, beam {beam}: {arguments.singles} sentences one by one", flush=True)
+                    results["latency"].setdefault(name, {})[f"beam {beam}"] = latency(peers, single, beam, arguments)
+    return results
 
 
-def marian(size: dict[str, int], seed: int) -> Any:
-    """A Marian model of `size` with random weights."""
-    import torch
-    from transformers import MarianConfig, MarianMTModel
+def of_a_trained_model(wanted: list[str], arguments: Any) -> dict[str, Any]:
+    """`trained` and `files`, or why they cannot be."""
+    from translate_trained import Text, files, trained, where
 
-    torch.manual_seed(seed)
-    config = MarianConfig(
-        vocab_size=size["vocab"],
-        d_model=size["d_model"],
-        max_position_embeddings=512,
-        encoder_layers=size["layers"],
-        decoder_layers=size["layers"],
-        encoder_attention_heads=size["heads"],
-        decoder_attention_heads=size["heads"],
-        encoder_ffn_dim=size["d_ff"],
-        decoder_ffn_dim=size["d_ff"],
-        activation_function="relu",
-        dropout=0.1,
-        scale_embedding=True,
-        share_encoder_decoder_embeddings=True,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-        forced_eos_token_id=None,
-        num_beams=1,
-        tie_word_embeddings=True,
-    )
-    return MarianMTModel(config).eval()
+    found = where(arguments)
+    if isinstance(found, str):
+        return {"left out": {"trained, files": found}}
+    bundle, text = found
+    if arguments.quick:
+        text = Text(text.sources[:20], text.references and text.references[:20])
+    results: dict[str, Any] = {}
+    if "trained" in wanted:
+        results["trained"] = trained(bundle, text, arguments)
+    if "files" in wanted:
+        results["files"] = files(bundle, text, arguments)
+    return results
 
 
-def transformers_side(model: Any, batches: Batches, beam: int, steps: Steps) -> Callable[[], float]:
-    """One run of `generate` over all batches; the seconds it took."""
-    import torch
+def measure(wanted: list[str], arguments: Any, results: dict[str, Any]) -> None:
+    """Fill `results` table by table: what is there when something fails can still be recorded."""
 
-    model.model.decoder.register_forward_hook(steps.called)
+    def add(found: Mapping[str, Any]) -> None:
+        left_out = {**results.get("left out", {}), **found.get("left out", {})}
+        results.update(found)
+        results["left out"] = left_out
 
-    def run() -> float:
-        start = time.perf_counter()
-        with torch.inference_mode():
-            for batch, length in zip(batches, lengths(batches), strict=True):
-                width = max(len(sentence) for sentence in batch) + 1
-                ids = torch.full((len(batch), width), PAD)
-                for row, sentence in enumerate(batch):
-                    ids[row, : len(sentence) + 1] = torch.tensor([*sentence, EOS])
-                output = model.generate(
-                    input_ids=ids,
-                    attention_mask=(ids != PAD).long(),
-                    num_beams=beam,
-                    do_sample=False,
-                    min_new_tokens=length,
-                    max_new_tokens=length,
-                    bad_words_ids=[[PAD], [EOS]],
-                    length_penalty=0.6,
-                )
-                steps.end(len(batch))
-                if output.shape[1] != length + 1:
-                    raise SystemExit(f"transformers wrote {output.shape[1] - 1} tokens, not {length}")
-        return time.perf_counter() - start
+    if random := [name for name in wanted if name in ("batches", "latency")]:
+        add(with_random_weights(random, arguments))
+    if of_trained := [name for name in wanted if name in ("trained", "files")]:
+        add(of_a_trained_model(of_trained, arguments))
+    if "loading" in wanted:
+        from translate_loading import loading, word_bundle
 
-    return run
+        with tempfile.TemporaryDirectory() as folder:
+            bundle = word_bundle(Path(folder) / "base", arguments.sizes["base"], arguments.seed)
+            add({"loading": loading(bundle, min(3, arguments.rounds), arguments.warmup)})
+    if "without" in wanted:
+        from translate_tables import without
+
+        add({"without": without(arguments.sizes["base"], arguments)})
 
 
-def ctranslate2_side(
-    model: Any, size: dict[str, int], batches: Batches, beam: int, *, workers: int, threads: int, folder: Path
-) -> Callable[[], float]:
-    """The same Marian model in CTranslate2, fp32."""
-    import ctranslate2
-    from ctranslate2.converters.transformers import MarianMTLoader
+def every_side(results: Mapping[str, Any]) -> str:
+    """A line for each side of each comparison: seconds, rate, and how many times as quick the first one is."""
+    rows = []
 
-    names = [f"t{index}" for index in range(size["vocab"])]
-    names[PAD], names[1], names[BOS], names[EOS] = "<pad>", "<unk>", "<s>", "</s>"
-    if not (folder / "model.bin").exists():
-        loader = MarianMTLoader()
-        loader._remove_pad_weights = lambda spec: None  # our PAD is the first entry, not the last that Marian drops
-        spec = loader.get_model_spec(model)
-        spec.register_source_vocabulary(list(names))
-        spec.register_target_vocabulary(list(names))
-        spec.config.bos_token, spec.config.eos_token = "<s>", "</s>"
-        spec.config.unk_token, spec.config.decoder_start_token = "<unk>", "<s>"
-        spec.config.add_source_eos = True
-        spec.validate()
-        spec.optimize(quantization="float32")
-        folder.mkdir(parents=True, exist_ok=True)
-        spec.save(str(folder))
-    translator = ctranslate2.Translator(
-        str(folder), device="cpu", inter_threads=workers, intra_threads=threads, compute_type="float32"
-    )
-    tokens = [[[names[token] for token in sentence] for sentence in batch] for batch in batches]
+    def walk(where: tuple[str, ...], found: Any) -> None:
+        if not isinstance(found, Mapping):
+            return
+        if "sides" in found and "ratios" in found:
+            told = {ratio.get("against", peer): ratio for peer, ratio in found["ratios"].items()}
+            for name, side in found["sides"].items():
+                ratio = told.get(name)
+                said = "" if ratio is None else f"{ratio['median']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f})"
+                seconds = sorted(side["seconds"])[len(side["seconds"]) // 2]
+                rows.append([", ".join(where), name, f"{seconds:.3g}", f"{side['rate']:.0f}", said])
+            return
+        for key, inner in found.items():
+            walk((*where, key), inner)
 
-    def run() -> float:
-        start = time.perf_counter()
-        waiting = []
-        # Longest first, so that two workers end together.
-        for batch, length in sorted(zip(tokens, lengths(batches), strict=True), key=lambda item: -item[1]):
-            waiting.append(
-                (
-                    length,
-                    translator.translate_batch(
-                        batch,
-                        beam_size=beam,
-                        min_decoding_length=length,
-                        max_decoding_length=length,
-                        asynchronous=True,
-                        max_batch_size=0,
-                        length_penalty=0.6,
-                        suppress_sequences=[["<pad>"]],
-                    ),
-                )
-            )
-        for length, results in waiting:
-            for result in results:
-                written = len(result.result().hypotheses[0])
-                if written != length:
-                    raise SystemExit(f"CTranslate2 wrote {written} tokens, not {length}")
-        return time.perf_counter() - start
-
-    return run
+    walk((), results)
+    return table(["comparison", "side", "seconds", "steps, tokens or lines/s", "ours is × as quick"], rows)
 
 
-def clearhead_side(size: dict[str, int], batches: Batches, beam: int, seed: int, steps: Steps) -> Callable[[], float]:
-    """The plain engine: build, search."""
-    import torch
+def quality_table(trained: Mapping[str, Any]) -> str:
+    """What each engine wrote with the trained model."""
+    rows = [
+        [
+            side,
+            f"{note['bleu']:.2f}" if "bleu" in note else "–",
+            f"{100 * note['same text']:.1f} %",
+            f"{note['tokens'] / trained['sentences']:.2f}",
+            f"{note['steps a sentence']:.2f}",
+        ]
+        for side, note in trained["quality"].items()
+    ]
+    ties = trained["near ties"]
+    lines = [
+        table(["side", "BLEU", "plain's text", "tokens a sentence", "decoder steps a sentence"], rows),
+        "",
+        *(f"{side} {rule}." for side, rule in trained["stopping"].items()),
+        f"fp32: {ties['differing']} of {trained['sentences']} texts differ from the plain engine's, {ties['unproved']} "
+        f"of these without a near-tie ({ties['bound']:g}); {100 * ties['control']:.0f} % of the others come so close.",
+    ]
+    return "\n".join(lines)
 
-    from clearhead.decoding import DecodingConfig, search
-    from clearhead.models import build, presets
-    from clearhead.nn.padding import Padded
 
-    if size["d_model"] == 512:
-        config = presets.base(vocab_size=size["vocab"])
-    else:
-        small = {"d_model": size["d_model"], "d_ff": size["d_ff"], "attention": {"heads": size["heads"]}}
-        config = presets.tiny(vocab_size=size["vocab"], **small)
-    model = build(config, seed=seed).eval()
-    advance = model.decoder.advance
+def loading_table(loading: Mapping[str, Any]) -> str:
+    """Seconds and memory of each engine and precision."""
+    rows = []
+    for side, found in loading.items():
+        if side != "file_bytes":
+            median = found["median"]
+            ratios = [f"{median[f'{key} / file']:.2f}" for key in ("peak", "after")]
+            rows.append([side, f"{median['seconds']:.2f}", *ratios, f"{median['after, of files'] / 1e6:.0f}"])
+    columns = ["loading", "seconds", "peak / fp32 file", "after / fp32 file", "MB of it mapped files"]
+    return table(columns, rows)
 
-    def counted(*arguments: Any) -> Any:
-        steps.called()
-        return advance(*arguments)
 
-    model.decoder.advance = counted
-
-    def run() -> float:
-        start = time.perf_counter()
-        with torch.inference_mode():
-            for batch, length in zip(batches, lengths(batches), strict=True):
-                source = Padded.from_lists([[*sentence, EOS] for sentence in batch])
-                forced = DecodingConfig(
-                    beam=beam, max_length_ratio=0.0, max_length_extra=length, max_length=length, min_length=length
-                )
-                for hypotheses in search(model, source, forced):
-                    if len(hypotheses[0].tokens) != length:
-                        raise SystemExit(f"clearhead wrote {len(hypotheses[0].tokens)} tokens, not {length}")
-                steps.end(len(batch))
-        return time.perf_counter() - start
-
-    return run
+def written(results: Mapping[str, Any]) -> str:
+    """All tables."""
+    parts = [every_side(results)]
+    for name, made in (("trained", quality_table), ("loading", loading_table)):
+        if name in results:
+            parts.append(made(results[name]))
+    parts += [f"{what}: left out ({why})" for what, why in results.get("left out", {}).items()]
+    return "\n\n".join([*parts, goal_table(results)])
 
 
 def main() -> None:
-    parser = common_arguments(__doc__.split("\n", 1)[0])
-    parser.add_argument("--beam", type=int, default=4)
-    parser.add_argument("--vocab", type=int, default=32000)
-    parser.add_argument("--batches", type=int, default=5, help="length-sorted batches of one run")
-    parser.add_argument("--batch-tokens", type=int, default=1024, help="source tokens of a batch")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--without", action="append", default=[], choices=["clearhead", "transformers", "ctranslate2"])
-    arguments = parser.parse_args()
-    size = {"vocab": arguments.vocab, "d_model": 512, "d_ff": 2048, "heads": 8, "layers": 6}
-    if arguments.quick:
-        size = {"vocab": 1000, "d_model": 64, "d_ff": 128, "heads": 4, "layers": 3}
-        arguments.batches, arguments.batch_tokens, arguments.rounds = 2, 128, 1
-
+    arguments = parsed()
+    wanted = [name for name in TABLES if name in (arguments.only or TABLES)]
     import torch
 
-    if "clearhead" not in arguments.without:
-        import clearhead.nn.linear  # noqa: F401 (the header names its way of multiplying)
-
     torch.set_num_threads(arguments.threads)
-    batches = sentences(arguments.batches, arguments.batch_tokens, size["vocab"], arguments.seed)
-    work = float(sum(len(batch) * length for batch, length in zip(batches, lengths(batches), strict=True)))
     facts = header(arguments.threads)
-    print_header("Translation, fp32, forced lengths", facts)
-    count = sum(len(batch) for batch in batches)
-    print(
-        f"size {size}, beam {arguments.beam}, {count} sentences in {len(batches)} batches, "
-        f"{work:.0f} target tokens, {work / count:.2f} a sentence"
-    )
-
-    sides: list[Side] = []
-    steps = {"clearhead": Steps(), "transformers": Steps()}
-    unit = "target tokens/s"
-    with tempfile.TemporaryDirectory() as scratch:
-        if "clearhead" not in arguments.without:
-            run = clearhead_side(size, batches, arguments.beam, arguments.seed, steps["clearhead"])
-            sides.append(Side("clearhead", run, work, unit))
-        if not {"transformers", "ctranslate2"} <= set(arguments.without):
-            model = marian(size, arguments.seed)
-            print(f"transformers attention: {model.config._attn_implementation}")
-        if "transformers" not in arguments.without:
-            run = transformers_side(model, batches, arguments.beam, steps["transformers"])
-            sides.append(Side("transformers", run, work, unit))
-        if "ctranslate2" not in arguments.without:
-            for name, workers, threads in dict.fromkeys(
-                [
-                    (f"ctranslate2 {arguments.threads}x1", arguments.threads, 1),
-                    (f"ctranslate2 1x{arguments.threads}", 1, arguments.threads),
-                ]
-            ):
-                run = ctranslate2_side(
-                    model, size, batches, arguments.beam, workers=workers, threads=threads, folder=Path(scratch) / "ct2"
-                )
-                sides.append(Side(name, run, work, unit))
-        alternate(sides, arguments.rounds)
-
-    per_sentence = {name: each.mean for name, each in steps.items() if each.mean is not None}
-    first = sides[0]
-    rows = []
-    compared = {}
-    for side in sides:
-        ratio = ratios(first, side)
-        compared[side.name] = ratio
-        rows.append(
-            [
-                side.name,
-                f"{side.median:.2f}",
-                f"{side.rate:.0f}",
-                f"{per_sentence[side.name]:.2f}" if side.name in per_sentence else "not told",
-                f"{ratio['median']:.2f} ({ratio['low']:.2f}–{ratio['high']:.2f})",
-            ]
-        )
-    text = table(["side", "seconds", unit, "decoder steps a sentence", f"{first.name} is × as fast"], rows)
-    print(text)
-    if arguments.record:
-        result = {
-            "size": size,
-            "beam": arguments.beam,
-            "target_tokens": work,
-            "target_tokens_a_sentence": work / count,
-            "decoder_steps_a_sentence": per_sentence,
-            "sides": {side.name: {"seconds": side.seconds, "rate": side.rate} for side in sides},
-            f"{first.name} over": compared,
-        }
-        record("translate_speed", facts, result, text)
+    print_header("Translation beside CTranslate2, Marian and transformers", facts)
+    results: dict[str, Any] = {}
+    tell: Callable[[], str] = lambda: written(results)  # noqa: E731
+    try:
+        measure(wanted, arguments, results)
+    finally:
+        if arguments.record and results:
+            record("translate_speed", facts, results, tell)
+    print(f"\n{tell()}")
 
 
 if __name__ == "__main__":

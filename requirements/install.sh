@@ -39,7 +39,10 @@ echo "installing $torch (the largest download of all) ..."
 # TORCH may carry options of its own ("torch==2.13.0 --index-url ..."), hence no quotes.
 # shellcheck disable=SC2086
 pip install $torch # not quiet: on a slow line a silent download looks like a hang
+echo "installing clearhead, and compiling its native library if there is a C++ compiler ..."
 pip install --quiet --no-deps --no-build-isolation --editable .
+# pip keeps the warnings of an installation that succeeds to itself.
+.venv/bin/python -c 'from clearhead.engine import library; why = library.absence(); why and print("no native library:", why)'
 # Later the owner may have added packages of their own (the benchmarks' peers), which are not ours to judge.
 if [ -n "$fresh" ]; then pip check; fi
 

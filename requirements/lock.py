@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 TORCH_NEEDS = ("filelock", "fsspec", "jinja2", "networkx", "setuptools>=77.0.3", "sympy>=1.13.3", "typing-extensions")
 LOCKS = {
     "runtime": ("plots", "tensorboard", "formats", "parquet"),
-    "dev": ("plots", "tensorboard", "formats", "parquet", "docs", "dev"),
+    "dev": ("plots", "tensorboard", "formats", "parquet", "docs", "exchange", "dev"),
 }
 HEADER = "# Made by `make lock`; do not edit. torch is installed in a step of its own (see the Makefile).\n"
 

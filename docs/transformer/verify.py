@@ -1055,6 +1055,66 @@ def lineage(cited: Facts) -> Facts:
     }
 
 
+# ---------------------------------------------------------------------------------------------------- the measured page
+
+
+def step_weights(d: int, dff: int, layers: int, words: int) -> dict[str, int]:
+    """Numbers of the matrices that one decoder step reads: the source's keys and values are there already."""
+    attention, cross, ffn = 4 * d * d, 2 * d * d, 2 * d * dff
+    stack = layers * (attention + cross + ffn)
+    return {"attention": attention, "cross": cross, "ffn": ffn, "stack": stack, "words": words * d}
+
+
+def decoding() -> Facts:
+    """L13: what one decoder step reads, and what moves if hypotheses change places."""
+    base, tiny = step_weights(512, 2048, 6, 32000), step_weights(256, 1024, 4, 8000)
+    total, small = (model["stack"] + model["words"] for model in (base, tiny))
+    per_number = (4, 2, 1)  # bytes in fp32, bf16, int8
+    sizes = [width * total for width in per_number]
+    position = 6 * 2 * 512 * 4  # keys and values of one token in all layers, fp32
+    reading, in_fp32, in_int8 = 30e9, 100e9, 400e9  # bytes and operations a second
+    return {
+        "step.layer": [base["attention"], base["cross"], base["ffn"]],
+        "step.weights": [base["stack"], base["words"], total],
+        "step.vocabulary_share": 100 * base["words"] / total,
+        "step.bytes": sizes,
+        "step.milliseconds": [1000 * size / reading for size in sizes],
+        "step.most_steps": [reading / size for size in sizes],
+        "step.small_bytes": [width * small for width in per_number],
+        # r rows cost 2r operations a weight, and reading a weight costs its bytes: equal at this r
+        "step.rows_even": [4 * in_fp32 / (2 * reading), 1 * in_int8 / (2 * reading)],
+        "step.position_bytes": position,
+        "step.cache_25": 4 * 25 * position,
+        "step.moved_25": sum(4 * past * position for past in range(1, 25 + 1)),
+        "step.source_25": [25 * position, 4 * 25 * position],
+    }
+
+
+def eighths() -> Facts:
+    """L13: one row of activations times one column of weights in integers of eight bits."""
+    x, w = [25.0, -63.5, 8.6, 0.6], [31.75, 5.6, -15.0, 10.2]
+    neighbour = 635.0  # the largest number of another row
+
+    def integers(row: Row, by: float) -> list[int]:
+        return [round(number / by) for number in row]  # ties go to the even neighbour
+
+    x_scale, w_scale, shared = max(map(abs, x)) / 127, max(map(abs, w)) / 127, neighbour / 127
+    small, column, coarse = integers(x, x_scale), integers(w, w_scale), integers(x, shared)
+    return {
+        "int8.x": x,
+        "int8.w": w,
+        "int8.scales": [x_scale, w_scale],
+        "int8.x_integers": small,
+        "int8.w_integers": column,
+        "int8.sum": sum(a * b for a, b in zip(small, column)),
+        "int8.result": sum(a * b for a, b in zip(small, column)) * x_scale * w_scale,
+        "int8.exact": dot(x, w),
+        "int8.shared_scale": shared,
+        "int8.shared_integers": coarse,
+        "int8.shared_result": sum(a * b for a, b in zip(coarse, column)) * shared * w_scale,
+    }
+
+
 def read_cited(root: Path = HERE) -> Facts:
     """cited.json: id → {"value", "source", "where"}."""
     return json.loads((root / "cited.json").read_text("utf-8"))
@@ -1090,6 +1150,8 @@ def FACTS(root: Path = HERE) -> Facts:  # noqa: N802 (the name that the design g
         **gradients(),
         **alignments(cited),
         **lineage(cited),
+        **decoding(),
+        **eighths(),
     }
 
 

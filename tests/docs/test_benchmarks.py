@@ -17,6 +17,7 @@ import pytest
 
 from clearhead.explorer.inspect_page import write_report
 from clearhead.inspection.records import AttentionLayer, AttentionRecord
+from tests.laws.model_laws import ARCHITECTURES
 from tests.unit.explorer.inspect_records import attention_record
 
 if TYPE_CHECKING:
@@ -165,18 +166,181 @@ def test_a_record_never_overwrites_another(load, tmp_path: Path, capsys: pytest.
     assert str(second) in capsys.readouterr().out
 
 
-def test_decoder_steps_are_counted_for_every_sentence_of_a_batch(load) -> None:
-    """Batches of 2 and 6 sentences of 10 and 20 forced tokens: each reads BOS and every token that it wrote."""
+@pytest.mark.parametrize("module", ["translate_corpus", "translate_goals", "translate_ties"])
+def test_translation_examples(load, module: str) -> None:
+    found = doctest.testmod(load(module))
+    assert found.attempted > 0 and found.failed == 0
+
+
+def test_a_record_keeps_its_figures_when_its_text_fails(load, tmp_path: Path) -> None:
+    harness = load("harness")
+    facts = harness.header(1)
+    with pytest.raises(ZeroDivisionError):
+        harness.record("trial", facts, {"ratio": 1.5}, lambda: str(1 / 0), tmp_path)
+    (path,) = tmp_path.glob("trial_*")
+    assert json.loads(path.read_text("utf-8"))["result"] == {"ratio": 1.5}
+    path = harness.record("late", facts, {}, lambda: "| b |", tmp_path)
+    assert path.with_suffix(".md").read_text("utf-8").endswith("\n| b |\n")
+
+
+TOY = {"vocab": 50, "d_model": 16, "d_ff": 16, "heads": 2, "layers": 1}
+
+
+@pytest.mark.parametrize("kind", ["plain", "fast"])
+@pytest.mark.parametrize("singly", [False, True])
+def test_forced_runs_take_one_step_more_than_each_source_has_tokens(load, kind: str, singly: bool) -> None:
     pytest.importorskip("torch")
-    speed = load("translate_speed")
-    batches = [[[9] * 10, [9] * 3], [[9] * 20] * 6]
-    size = {"vocab": 50, "d_model": 16, "d_ff": 16, "heads": 2, "layers": 1}
-    steps = speed.Steps()
-    run = speed.clearhead_side(size, batches, 3, 1, steps)
-    assert steps.mean is None
-    for _ in range(2):
-        assert run() > 0
-        assert steps.mean == (2 * (1 + 10) + 6 * (1 + 20)) / 8
+    ours, corpus = load("translate_ours"), load("translate_corpus")
+    text = corpus.Corpus([[[9] * 10, [9] * 10], [[9] * 20] * 6])
+    assert text.steps == 2 * 11 + 6 * 21
+    side = ours.Ours(ours.engine(corpus.transformer(TOY), "fp32", 1, kind), threads=1)
+    assert ours.forced_run(side, text, 3, singly=singly)() > 0
+    assert side.steps == (21 if singly else text.steps / 8)  # of the last call
+
+
+def test_steps_are_counted_although_sentences_leave_their_batch(load) -> None:
+    """Lengths 2, 5 and 9 in one batch: each sentence is in the calls until its own end, and in no later one."""
+    pytest.importorskip("torch")
+    ours, corpus = load("translate_ours"), load("translate_corpus")
+    side = ours.Ours(ours.engine(corpus.transformer(TOY), "fp32", 1, "plain"), threads=1)
+    found = side.search([[9] * 9, [9] * 2, [9] * 5], ours.forced(4))
+    assert [len(each.tokens) for each in found] == [9, 2, 5]
+    assert side.steps == (10 + 3 + 6) / 3
+
+
+def test_a_group_holds_sentences_of_one_length(load) -> None:
+    corpus = load("translate_corpus")
+    text = corpus.by_length(4, 512, 100, seed=3)
+    assert [len({len(sentence) for sentence in group}) for group in text.groups] == [1, 1, 1, 1]
+    assert text.steps == sum(len(group) * (len(group[0]) + 1) for group in text.groups)
+    assert [len(group[0]) for group in text.longest_first] == sorted(len(each[0]) for each in text.groups)[::-1]
+    singles = corpus.one_by_one(16, 100, seed=3).sources
+    assert 20 < statistics.mean(map(len, singles)) < 30
+
+
+def test_the_closest_choice_is_that_of_greedy_search_step_by_step(load) -> None:
+    torch = pytest.importorskip("torch")
+    from clearhead.decoding import DecodingConfig, search
+    from clearhead.nn.padding import Padded
+
+    ties, model = load("translate_ties"), ARCHITECTURES["transformer"]().eval()
+    sources = [[5, 6, 7, 3], [9, 4, 3], [12, 11, 10, 9, 8, 3]]
+    config = DecodingConfig(beam=1, max_length_extra=6)
+    closest = ties.closest_choices(model, sources, config)
+    for source, found in zip(sources, closest, strict=True):
+        rows = Padded.from_lists([source])
+        with torch.no_grad():
+            best = search(model, rows, config)[0][0]
+            logits = model(rows, Padded.from_lists([[2, *best.tokens]]))
+        logits[:, [0, 1, 2]] = -torch.inf
+        first, second = logits.log_softmax(-1).topk(2).values.T
+        free = len(best.tokens) + best.finished  # where the length ends it there is nothing to choose
+        assert found == pytest.approx(float((first - second)[:free].min()), rel=1e-9)
+
+
+def test_only_near_ties_are_proved(load) -> None:
+    pytest.importorskip("torch")
+    from clearhead.decoding import DecodingConfig
+
+    ties, model = load("translate_ties"), ARCHITECTURES["transformer"]().eval()
+    source, config = [5, 6, 7, 3], DecodingConfig(beam=2)
+    assert min(ties.closest_choices(model, [source], config)) > ties.BOUND
+    worse = ties.near_ties(model, [source], [((4, 5), (9, 9, 9))], [source], config)
+    assert (worse["differing"], worse["unproved"], worse["control"]) == (1, 1, 0)
+    alike = ties.near_ties(model, [source], [((4, 5), (4, 5))], [source], config)
+    assert (alike["scores apart"], alike["unproved"]) == ([0.0], 0)
+
+
+def test_ctranslate2_writes_as_many_tokens_as_are_forced(load, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    from clearhead.models import build
+
+    peers, corpus = load("translate_peers"), load("translate_corpus")
+    config, text = corpus.transformer(TOY), corpus.Corpus([[[9] * 4, [8] * 4], [[9] * 7]])
+    peer = peers.CTranslate2(build(config, seed=1).eval(), config, tmp_path / "model")
+    found = peer.best("int8", text, beam=2, threads=1, sizes=(0, 1), keep=1)
+    assert len(found) == 1 and found[0][0].workers == found[0][0].threads == 1
+    translator, now = peer.translator("float32", 1, 1), load("translate_ours").clock(1)
+    assert peer.singly(translator, text, 2, now)() > 0
+    with pytest.raises(SystemExit, match="forced"):
+        peer.forced(Shortened(translator), text, 2, 0, now)()
+
+
+class Shortened:
+    """A translator that forces one token less than it is asked for."""
+
+    def __init__(self, translator: object) -> None:
+        self.translator = translator
+
+    def translate_batch(self, group: list[list[str]], **options: object) -> object:
+        fewer = {name: options[name] - 1 for name in ("min_decoding_length", "max_decoding_length")}
+        return self.translator.translate_batch(group, **options | fewer)
+
+
+def test_transformers_writes_as_many_tokens_as_are_forced(load) -> None:
+    pytest.importorskip("transformers")
+    from clearhead.models import build
+
+    peers, corpus = load("translate_peers"), load("translate_corpus")
+    config, text = corpus.transformer(TOY), corpus.Corpus([[[9] * 4, [8] * 4], [[9] * 7]])
+    model = peers.transformers_model(build(config, seed=1).eval(), config)
+    assert peers.transformers_run(model, text, beam=2, threads=1)() > 0
+
+
+def test_goals_are_met_missed_or_not_measured(load) -> None:
+    goals = load("translate_goals")
+    ratio = {"median": 1.15, "low": 1.1, "high": 1.2, "against": "ctranslate2 int8 2x1, batch 32"}
+    at = {"batches": {"base": {"beam 4": {"int8": {"ratios": {"ctranslate2": ratio}}}}}}
+    loading = {"loading": {"fast int8": {"median": {"seconds": 1.25, "after / file": 0.5}}}}
+    rows = [line.strip("| ").split("|") for line in goals.goal_table(at | loading).splitlines()[2:]]
+    table = {row[0].strip(): [cell.strip() for cell in row[1:]] for row in rows}
+    assert len(table) == len(goals.GOALS)  # no row stands twice
+    assert table["base, batches, beam 4, int8"] == ["≥ 1.1 (aim 1.3)", "1.15 (1.10–1.20)", "met"]
+    assert table["loading int8 base, seconds"] == ["≤ 1", "1.25", "not met"]
+    assert table["loading int8 base, after / fp32 file"] == ["≤ 0.6", "0.50", "met"]
+    assert table["base, batches, beam 4, fp32"][1:] == ["not measured", "–"]
+
+
+def test_every_goal_stands_where_the_tables_put_their_figures(load) -> None:
+    speed, goals = load("translate_speed"), load("translate_goals")
+    places = {goal.at[0] for goal in goals.GOALS}
+    assert places == set(speed.TABLES)
+    sizes = {goal.at[1] for goal in goals.GOALS if goal.at[0] in ("batches", "latency")}
+    assert sizes == set(load("translate_corpus").SIZES)
+
+
+def test_each_peer_is_compared_by_its_best_side(load) -> None:
+    harness, tables, speed = load("harness"), load("translate_tables"), load("translate_speed")
+
+    def side(name: str, seconds: float, work: float = 10.0):
+        return harness.Side(name, lambda: seconds, work)
+
+    peers = {"ctranslate2": [side("c 2x1", 4.0), side("c 1x2", 3.0)], "marian": [side("m", 4.0, 20.0)], "absent": []}
+    found = tables.compare([side("ours", 2.0)], peers, rounds=2)
+    ratios = {peer: (ratio["median"], ratio["against"]) for peer, ratio in found["ratios"].items()}
+    assert ratios == {"ctranslate2": (1.5, "c 1x2"), "marian": (1.0, "m")}
+    lines = speed.every_side({"batches": {"base": {"int8": found}}}).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+    assert [row[1] for row in cells] == ["ours", "c 2x1", "c 1x2", "m"]
+    assert [row[-1] for row in cells if row[1] in ("c 1x2", "m")] == ["1.50 (1.50–1.50)", "1.00 (1.00–1.00)"]
+
+
+def test_marian_gets_a_model_of_the_same_size(load, tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    from clearhead.models import build, count_parameters
+
+    corpus = load("translate_corpus")
+    with numpy.load(load("translate_marian").marian_file(tmp_path, TOY, seed=1)) as arrays:
+        numbers = {name: arrays[name] for name in arrays.files if not name.startswith("special:")}
+        options = arrays["special:model.yml"].tobytes().decode()
+    biased = corpus.transformer(TOY).model_copy(update={"output_bias": True})
+    attention = 3 * TOY["layers"] * 4 * TOY["d_model"]  # Marian's projections have biases
+    second = TOY["vocab"] * TOY["d_model"]  # and its output a matrix of its own
+    ours = count_parameters(build(biased, seed=1))
+    assert sum(each.size for each in numbers.values()) == ours + attention + second
+    assert numbers["decoder_ff_logit_out_b"].argmin() == 0  # </s> never ends a translation
+    assert f"dim-emb: {TOY['d_model']}\n" in options and options.endswith("\0")
+    assert len((tmp_path / "vocab.yml").read_text("utf-8").splitlines()) == TOY["vocab"]
 
 
 def test_joeynmt_gets_as_many_real_tokens(load) -> None:

@@ -111,8 +111,8 @@ def _attention(config: TransformerConfig, rows: int, key_rows: int, keys: int, s
 
 
 def _feedforward(config: TransformerConfig, rows: int, size: int) -> int:
-    """The inner layer: after relu alone, before and after gelu, or gate, its silu, the other half and the product."""
-    tensors = {"relu": 1, "gelu": 2, "swiglu": 4}[config.activation]
+    """The inner layer: after relu, before and after gelu or silu, or gate, its silu, the other half and the product."""
+    tensors = {"relu": 1, "gelu": 2, "silu": 2, "swiglu": 4}[config.activation]
     return _residual(config, rows, size) + tensors * rows * config.d_ff * size
 
 

@@ -60,7 +60,7 @@ def parameters(config: TransformerConfig) -> dict[str, int]:
         "decoder cross-attention": decoders * attention_parameters(config),
         "decoder feed-forward": decoders * feedforward_parameters(config),
         "decoder norms": (3 * decoders + last) * norm_parameters(config),
-        "output projection": config.vocab_size * d if config.embeddings == "separate" else 0,
+        "output projection": config.vocab_size * ((d if config.embeddings == "separate" else 0) + config.output_bias),
     }
     return {**counts, "total": sum(counts.values())}
 
@@ -73,4 +73,5 @@ def implied_vocabulary(config: TransformerConfig, total: int) -> Fraction:
     tables = {"tied": 1, "output": 2, "separate": 3}[config.embeddings]  # matrices of V rows, source's included
     if config.embeddings != "tied" and config.source_vocab_size is not None:
         tables -= 1
-    return config.vocab_size + Fraction(total - parameters(config)["total"], tables * config.d_model)
+    each = tables * config.d_model + config.output_bias
+    return config.vocab_size + Fraction(total - parameters(config)["total"], each)

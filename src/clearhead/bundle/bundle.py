@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.base.errors import BundleError, ConfigError, InputError
 from clearhead.base.files import atomic_directory
 from clearhead.bundle.manifest import require_listed, verify_manifest, write_manifest
-from clearhead.bundle.weights import expected, read_tensors, state_tensors, write_tensors
+from clearhead.bundle.weights import TensorFile, expected, read_tensors, state_tensors, write_tensors
 from clearhead.config.strict import structure, unstructure
 from clearhead.config.toml import dump_toml, load_toml
 from clearhead.models.build import build
@@ -35,6 +35,7 @@ from clearhead.text.tokenizer import Tokenizers
 __all__ = [
     "Bundle",
     "BundleInfo",
+    "WeightReader",
     "Weights",
     "load_bundle",
     "load_tensors",
@@ -54,9 +55,42 @@ MOST_TOLD = 2000  # characters of what is wrong with a configuration
 Weights = Literal["auto", "raw", "ema"]
 
 
+class WeightReader:
+    """Reads the weights of a model that was built on the meta device, part by part; tied ones are shared again."""
+
+    def __init__(self, model: Seq2Seq, path: Path, device: torch.device) -> None:
+        """The file must be as the model calls for, which its header shows. Raises `BundleError`."""
+        self.device = device
+        self._model = model
+        tensors, tied = state_tensors(model)
+        self._file = TensorFile(path, expected(tensors))
+        self._left = {first: [first, *(name for name, other in tied.items() if other == first)] for first in tensors}
+        self._names = {module: name for name, module in model.named_modules(remove_duplicate=False)}
+
+    def __call__(self, part: nn.Module) -> None:
+        """Read what `part` of the model has and was not read yet. Raises `BundleError`."""
+        own = f"{self._names[part]}." if self._names[part] else ""
+        for first, names in list(self._left.items()):
+            if any(name.startswith(own) for name in names):
+                del self._left[first]
+                self._put(names, self._file.read([first], device=self.device)[first])
+
+    def _put(self, names: list[str], tensor: Tensor) -> None:
+        owner, _, leaf = names[0].rpartition(".")
+        before = getattr(self._model.get_submodule(owner), leaf)
+        if isinstance(before, nn.Parameter):
+            tensor = nn.Parameter(tensor, requires_grad=before.requires_grad)
+        for name in names:
+            owner, _, leaf = name.rpartition(".")
+            setattr(self._model.get_submodule(owner), leaf, tensor)
+
+
 @dataclass(frozen=True)
 class Bundle:
-    """A saved model in memory. `languages` is (source, target); `training` the summary of how it came to be."""
+    """A saved model in memory. `languages` is (source, target); `training` the summary of how it came to be.
+
+    `reader` reads the weights of a part of the model, if they were not all read at once.
+    """
 
     model: Seq2Seq
     tokenizers: Tokenizers
@@ -64,6 +98,7 @@ class Bundle:
     config: ModelConfig
     training: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
+    reader: WeightReader | None = None
 
 
 @dataclass(frozen=True)
@@ -176,11 +211,14 @@ def _cut(text: str, most: int = 100) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def load_bundle(path: Path | str, *, weights: Weights = "auto", device: torch.device | str | None = None) -> Bundle:
+def load_bundle(
+    path: Path | str, *, weights: Weights = "auto", device: torch.device | str | None = None, whole: bool = True
+) -> Bundle:
     """Verify and load the bundle at `path` (see `resolve` for run directories); the model is in eval mode.
 
     `weights`: "raw" the parameters as trained, "ema" their moving average, "auto" the average when the bundle has
-    one. Every file must be as it was written, and every tensor as the configuration calls for. Raises `BundleError`.
+    one. Every file must be as it was written, and every tensor as the configuration calls for. If not `whole`, the
+    weights are left in their file for the bundle's `reader`. Raises `BundleError`.
     """
     from clearhead.bundle.resolve import resolve
 
@@ -191,12 +229,15 @@ def load_bundle(path: Path | str, *, weights: Weights = "auto", device: torch.de
     if chosen == "ema" and EMA not in listed:
         raise BundleError(f"{directory}: has no moving average ({EMA}); ask for the raw weights")
     model = build(info.config, device="meta")
-    load_weights(model, directory / (EMA if chosen == "ema" else WEIGHTS), device=device)
+    reader = WeightReader(model, directory / (EMA if chosen == "ema" else WEIGHTS), torch.device(device or "cpu"))
+    if whole:
+        reader(model)
     model.eval()
     tokenizers = Tokenizers.load(directory / TOKENIZER)
     if tokenizers.fingerprint != info.tokenizer.get("fingerprint"):
         raise BundleError(f"{directory / TOKENIZER}: not the tokenizer that the model was trained with")
-    return Bundle(model, tokenizers, info.languages, info.config, info.training, directory)
+    whole_or_reader = None if whole else reader
+    return Bundle(model, tokenizers, info.languages, info.config, info.training, directory, whole_or_reader)
 
 
 def verify_bundle(directory: Path) -> frozenset[str]:
@@ -221,17 +262,3 @@ def load_tensors(model: Seq2Seq, directory: Path) -> None:
     with torch.no_grad():
         for name, tensor in read_tensors(directory / chosen, expected(tensors)).items():
             tensors[name].copy_(tensor)
-
-
-def load_weights(model: Seq2Seq, path: Path, *, device: torch.device | str | None = None) -> None:
-    """Give a model built on the meta device its tensors, tied ones shared again."""
-    tensors, tied = state_tensors(model)
-    read = read_tensors(path, expected(tensors), device=device)
-    state: dict[str, Tensor] = {}
-    parameters = dict(model.named_parameters())
-    for name, tensor in read.items():
-        trainable = parameters[name].requires_grad if name in parameters else None
-        state[name] = tensor if trainable is None else torch.nn.Parameter(tensor, requires_grad=trainable)
-    for name, first in tied.items():
-        state[name] = state[first]
-    model.load_state_dict(state, strict=True, assign=True)

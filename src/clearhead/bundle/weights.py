@@ -1,16 +1,18 @@
 """Tensors to and from safetensors files: tied parameters once, everything compared before it is believed.
 
 A file is compared with what the model expects by its header alone, before one tensor is allocated; then every
-value must be finite. Reading copies into memory of our own: a mapped file would die with its owner (SIGBUS when
-it is truncated), and results can depend on how a tensor is aligned.
+value must be finite. Files are read into memory of our own: a mapped file would die with its owner (SIGBUS when it is
+truncated), it would count twice, and results can depend on how a tensor is aligned.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from io import FileIO
 from pathlib import Path
 
 import torch
@@ -20,7 +22,16 @@ from torch import Tensor, nn
 
 from clearhead.base.errors import BundleError
 
-__all__ = ["Signature", "check_header", "expected", "read_header", "read_tensors", "state_tensors", "write_tensors"]
+__all__ = [
+    "Signature",
+    "TensorFile",
+    "check_header",
+    "expected",
+    "read_header",
+    "read_tensors",
+    "state_tensors",
+    "write_tensors",
+]
 
 Signature = dict[str, tuple[tuple[int, ...], torch.dtype]]
 """Shape and type of each tensor by name."""
@@ -79,6 +90,11 @@ def read_header(path: Path) -> Signature:
 
     Raises `BundleError` if the header is too large, malformed, or does not account for the file's every byte.
     """
+    return {name: (shape, dtype) for name, (shape, dtype, _) in _header(path).items()}
+
+
+def _header(path: Path) -> dict[str, tuple[tuple[int, ...], torch.dtype, int]]:
+    """Shape, type and place in the file, in bytes from its beginning, of each tensor."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -97,15 +113,16 @@ def read_header(path: Path) -> Signature:
         if len(header) > MOST_TENSORS:
             raise BundleError(f"{path}: {len(header)} tensors; at most {MOST_TENSORS} are allowed")
         end = 0
-        signature: Signature = {}
+        found: dict[str, tuple[tuple[int, ...], torch.dtype, int]] = {}
         for name, entry in header.items():
-            signature[name] = (tuple(int(n) for n in entry["shape"]), DTYPES[entry["dtype"]])
+            shape = tuple(int(n) for n in entry["shape"])
+            found[name] = (shape, DTYPES[entry["dtype"]], 8 + length + int(entry["data_offsets"][0]))
             end = max(end, int(entry["data_offsets"][1]))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise BundleError(f"{path}: damaged (a malformed safetensors header)") from None
     if size != 8 + length + end:
         raise BundleError(f"{path}: damaged ({size} bytes where its header declares {8 + length + end})")
-    return signature
+    return found
 
 
 def check_header(path: Path, wanted: Signature) -> None:
@@ -123,6 +140,40 @@ def check_header(path: Path, wanted: Signature) -> None:
         raise BundleError(f"{path}: holds {surplus[0]!r}, which the configuration does not know")
 
 
+class TensorFile:
+    """The tensors of a file, each read when it is asked for. Each must be finite."""
+
+    def __init__(self, path: Path, wanted: Signature | None = None) -> None:
+        """With `wanted` the header must be of exactly these. Raises `BundleError`."""
+        if wanted is not None:
+            check_header(path, wanted)
+        self._path, self._found = path, _header(path)
+        try:
+            with safe_open(path, framework="pt"):  # refuses what is not seen above, such as tensors that overlap
+                pass
+        except (SafetensorError, OSError) as error:
+            raise BundleError(f"{path}: damaged ({error})") from None
+
+    def read(
+        self, names: Iterable[str] | None = None, *, device: torch.device | str | None = None
+    ) -> dict[str, Tensor]:
+        """The tensors of these names, all if none are given. Raises `BundleError`."""
+        tensors: dict[str, Tensor] = {}
+        try:
+            with self._path.open("rb", buffering=0) as file:
+                for name in self._found if names is None else names:
+                    shape, dtype, place = self._found[name]
+                    tensor = torch.empty(shape, dtype=dtype)
+                    file.seek(place)
+                    _fill(tensor, file)
+                    if tensor.is_floating_point() and not _all_finite(tensor):
+                        raise BundleError(f"{self._path}: {name!r} holds a value that is not finite")
+                    tensors[name] = tensor if device is None else tensor.to(device)
+        except OSError as error:
+            raise BundleError(f"{self._path}: damaged ({error})") from None
+        return tensors
+
+
 def read_tensors(
     path: Path, wanted: Signature | None = None, *, device: torch.device | str | None = None
 ) -> dict[str, Tensor]:
@@ -130,22 +181,22 @@ def read_tensors(
 
     Raises `BundleError`.
     """
-    if wanted is None:
-        read_header(path)
-    else:
-        check_header(path, wanted)
-    tensors: dict[str, Tensor] = {}
-    try:
-        with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 (safe_open is not iterable)
-                mapped = file.get_tensor(name)
-                tensors[name] = torch.empty_like(mapped, device=device).copy_(mapped)
-    except (SafetensorError, OSError) as error:
-        raise BundleError(f"{path}: damaged ({error})") from None
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise BundleError(f"{path}: {name!r} holds a value that is not finite")
-    return tensors
+    return TensorFile(path, wanted).read(device=device)
+
+
+def _fill(tensor: Tensor, file: FileIO) -> None:
+    """Read the tensor's bytes into it. They are not mapped, so that a file is never twice in memory."""
+    room = tensor.reshape(-1).view(torch.uint8).numpy().data
+    while room:
+        count = file.readinto(room)
+        if not count:
+            raise OSError("it ends too early")
+        room = room[count:]
+
+
+def _all_finite(tensor: Tensor) -> bool:
+    """Whether every value is finite: by the least and the greatest, which a NaN makes NaN, without a copy of it."""
+    return not tensor.numel() or all(math.isfinite(float(end)) for end in tensor.aminmax())
 
 
 def _described(signature: tuple[tuple[int, ...], torch.dtype]) -> str:

@@ -13,7 +13,7 @@ from clearhead.cli import options as shared
 if TYPE_CHECKING:
     from clearhead.recipes.alignments import Linking
 
-__all__ = ["Alignments", "Head", "Layer", "Threshold", "Units", "aer", "check_places", "linking"]
+__all__ = ["Alignments", "Head", "Layer", "Threshold", "Units", "aer", "check_company", "check_places", "linking"]
 
 Alignments = Annotated[
     str | None,
@@ -62,6 +62,19 @@ def linking(  # noqa: PLR0913, PLR0917 (the options, in their order)
     from clearhead.recipes.alignments import Linking
 
     return Linking(Reading(layer, head), threshold, units or "words")
+
+
+def check_company(name: str, *, protect: bool, precision: str) -> None:
+    """Raise InputError where the option `name` reads attention, and something beside it takes that away."""
+    from clearhead.base.errors import InputError
+
+    if protect:
+        raise InputError(f"{name} goes by what the model wrote, and --protect changes it; leave one of the two out")
+    if precision != "fp32":
+        raise InputError(
+            f"{name} reads the weights as they were trained, and --precision {precision} keeps them packed alone; "
+            "leave one of the two out"
+        )
 
 
 def check_places(read: Sequence[str], output: str, alignments: str) -> None:

@@ -14,7 +14,7 @@ __all__ = ["evaluate"]
 
 FOR_A_BUNDLE = (
     *("source", "output", "ensemble", "tag", "beam", "penalty", "alpha", "max_length"),
-    *("weights", "device", "threads", "batch_tokens", "reproducible"),
+    *("weights", "engine", "precision", "device", "threads", "batch_tokens", "reproducible"),
 )
 """Parameters that say how to translate, and mean nothing for what is translated already."""
 
@@ -42,6 +42,8 @@ def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
     max_length: shared.MaxLength = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     weights: shared.Weights = "auto",
+    engine: shared.Engine = "auto",
+    precision: shared.Precision = "fp32",
     device: shared.Device = "auto",
     threads: shared.Threads = None,
     batch_tokens: shared.BatchTokens = None,
@@ -77,7 +79,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         config = shared.decoding(
             context, beam=beam, penalty=penalty, alpha=alpha, max_length=max_length, reproducible=reproducible
         )
-        translator = shared.open_translator(what, ensemble, weights, device, threads, tag)
+        translator = shared.open_translator(what, ensemble, weights, device, threads, tag, engine, precision)
         from clearhead.recipes.evaluate import check_languages, evaluate_translator
         from clearhead.recipes.translate import header
 

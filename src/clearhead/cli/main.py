@@ -23,6 +23,8 @@ from clearhead.cli.average import average
 from clearhead.cli.compare import compare
 from clearhead.cli.ending import Ended, end_at_once, unwinding_on_signals
 from clearhead.cli.evaluate import evaluate
+from clearhead.cli.export import export
+from clearhead.cli.import_ import import_
 from clearhead.cli.info import info
 from clearhead.cli.inspect import inspect
 from clearhead.cli.score import score
@@ -95,8 +97,10 @@ app = typer.Typer(
     help="Train a translator on your own parallel text, translate with it, and trust it.",
 )
 app.add_typer(data.app, name="data")
-for command in (train, translate, evaluate, score, average, info, account, verify, walk, inspect, compare):
-    app.command(command.__name__)(command)
+for command in (
+    train, translate, evaluate, score, average, info, account, verify, walk, inspect, compare, export, import_
+):  # fmt: skip
+    app.command(command.__name__.rstrip("_"))(command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -19,10 +19,12 @@ __all__ = [
     "Beam",
     "BundlePath",
     "Device",
+    "Engine",
     "Ensemble",
     "MaxLength",
     "MinLength",
     "Penalty",
+    "Precision",
     "Reproducible",
     "Tag",
     "Threads",
@@ -47,6 +49,14 @@ Weights = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; if not given, as many as cores.")]
+Engine = Annotated[
+    Literal["auto", "plain", "fast"],
+    typer.Option(help="The modules as trained (plain), packed for a CPU (fast), or fast where that can be (auto)."),
+]
+Precision = Annotated[
+    Literal["fp32", "bf16", "int8"],
+    typer.Option(help="Of the fast engine's products: fp32 is exact, bf16 and int8 round and take less memory."),
+]
 Beam = Annotated[int | None, typer.Option(min=1, help="Hypotheses kept alive per sentence; 1 is greedy. [default: 4]")]
 Penalty = Annotated[
     Literal["gnmt", "length", "none"] | None,
@@ -68,7 +78,8 @@ BatchTokens = Annotated[
 Reproducible = Annotated[
     bool,
     typer.Option(
-        "--reproducible", help="The same scores to the last bit in any batch and any order; slower, on a CPU only."
+        "--reproducible",
+        help="The same scores to the last bit in any batch and any order; slower if plain, on a CPU only.",
     ),
 ]
 
@@ -95,6 +106,8 @@ def open_translator(  # noqa: PLR0913, PLR0917 (the options, in their order)
     device: str,
     threads: int | None,
     tag: str | None = None,
+    engine: Literal["auto", "plain", "fast"] = "plain",
+    precision: Literal["fp32", "bf16", "int8"] = "fp32",
 ) -> Translator:
     """Load what the options name."""
     import torch
@@ -103,7 +116,7 @@ def open_translator(  # noqa: PLR0913, PLR0917 (the options, in their order)
 
     if threads is not None:
         torch.set_num_threads(threads)
-    translator = load([bundle, *(ensemble or [])], device=device, weights=weights)
+    translator = load([bundle, *(ensemble or [])], device, weights, engine, precision)
     return translator if tag is None else translator.tagged(tag)
 
 

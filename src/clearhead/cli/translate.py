@@ -83,6 +83,8 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         typer.Option(metavar="FILE", help="Put in this word's translation, as `data align --lexicon` wrote it."),
     ] = None,
     weights: shared.Weights = "auto",
+    engine: shared.Engine = "auto",
+    precision: shared.Precision = "fp32",
     device: shared.Device = "auto",
     threads: shared.Threads = None,
     batch_tokens: shared.BatchTokens = None,
@@ -140,11 +142,12 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         raise InputError("--lexicon is for unknown words: add --replace-unknown, or leave it out")
     if replace_unknown and (n_best or 1) > 1:
         raise InputError("--replace-unknown and --n-best: only the best translation is linked; leave one out")
-    asked = alignments is not None or replace_unknown
-    if asked and protect:
-        name = "--alignments" if alignments is not None else "--replace-unknown"
-        raise InputError(f"{name} goes by what the model wrote, and --protect changes it; leave one of the two out")
-    linking = alignment.linking(context, asked, alignment_layer, alignment_head, alignment_threshold, alignment_units)
+    asked = "--alignments" if alignments is not None else "--replace-unknown" if replace_unknown else None
+    if asked is not None:
+        alignment.check_company(asked, protect=protect, precision=precision)
+    linking = alignment.linking(
+        context, asked is not None, alignment_layer, alignment_head, alignment_threshold, alignment_units
+    )
     beside = [each for each in (prefix_file, glossary, lexicon) if each is not None]
     check_apart(beside, [output], "--output")
     if alignments is not None:
@@ -155,7 +158,7 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         raise InputError(f"{display_name(file)}: cannot be both the text and the lexicon; name a file for one of them")
     total = None if kind != "lines" or gives_itself_once(file) else count_lines(file)
     terms = None if glossary is None else read_glossary(glossary)
-    translator = shared.open_translator(bundle, ensemble, weights, device, threads, tag)
+    translator = shared.open_translator(bundle, ensemble, weights, device, threads, tag, engine, precision)
 
     from clearhead.recipes.alignments import make_linker
     from clearhead.recipes.translate import header, translate_file

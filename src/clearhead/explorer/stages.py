@@ -224,7 +224,7 @@ class Stages:
         prefix = f"{at}.feedforward"
         inner = self._left(f"{prefix}.inner")
         placement = self._placement(at, "feedforward")
-        signs = {"relu": "max(0, ·)", "gelu": "GELU", "swiglu": "SiLU(X·W_g) ⊙"}
+        signs = {"relu": "max(0, ·)", "gelu": "GELU", "silu": "SiLU", "swiglu": "SiLU(X·W_g) ⊙"}
         items: tuple[Item, ...] = (
             self._matrix(
                 f"{prefix}.x",
@@ -301,6 +301,7 @@ def _formula(activation: str, placement: str) -> str:
     inner = {
         "relu": "max(0, X·W₁ + b₁)·W₂ + b₂",
         "gelu": "GELU(X·W₁ + b₁)·W₂ + b₂",
+        "silu": "SiLU(X·W₁ + b₁)·W₂ + b₂",
         "swiglu": "(SiLU(X·W_g + b_g) ⊙ (X·W₁ + b₁))·W₂ + b₂",
     }[activation]
     return f"Y = LayerNorm(X + {inner})" if placement == "post" else f"Y = X + {inner}"

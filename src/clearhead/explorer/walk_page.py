@@ -56,7 +56,8 @@ def write_walk(
     holds both); `back` is a relative address for a link out of the page, where it is part of a site. Raises BundleError
     and InputError as `load` and `walk` do.
     """
-    found = walk(load(bundle, device="cpu"), text, decoding_config(beam=beam, max_length=max_length), target)
+    config = decoding_config(beam=beam, max_length=max_length)
+    found = walk(load(bundle, device="cpu", engine="plain"), text, config, target)
     write_page(found, output, language, back)
     return found
 

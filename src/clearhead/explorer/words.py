@@ -230,6 +230,7 @@ def feedforward_words(activation: str, inner: int, placement: str) -> Both:
     bends = {
         "relu": Both("what is negative becomes 0", "负数变为 0"),
         "gelu": Both("GELU bends them", "经过 GELU"),
+        "silu": Both("SiLU bends them", "经过 SiLU"),
         "swiglu": Both("a second map, through SiLU, gates them", "由另一个经 SiLU 的映射做门控"),
     }
     bend, end = bends[activation], add_and_norm(placement)

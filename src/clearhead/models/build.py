@@ -134,6 +134,8 @@ def initialise(model: nn.Module, generator: torch.Generator | None = None) -> No
             seen.add(id(module.weight))
             spread = module.spread if isinstance(module, LearnedPositions) else 1.0
             nn.init.normal_(module.weight, std=spread / math.sqrt(module.weight.shape[1]), generator=generator)
+        if isinstance(module, Projection) and module.bias is not None:
+            nn.init.zeros_(module.bias)
 
 
 def count_parameters(model: nn.Module) -> int:

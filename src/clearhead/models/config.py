@@ -23,7 +23,7 @@ from clearhead.models.recurrent_config import (
 )
 from clearhead.nn.attention import AttentionConfig
 from clearhead.nn.feedforward import Activation
-from clearhead.nn.residual import NormPlacement
+from clearhead.nn.residual import LAYER_NORM_EPSILON, NormPlacement
 
 __all__ = [
     "Embeddings",
@@ -41,9 +41,10 @@ Embeddings = Literal["tied", "output", "separate"]
 
 
 class SinusoidalConfig(Config):
-    """Fixed sinusoids, for any length."""
+    """Fixed sinusoids, for any length, or with `max_positions` for so many positions: longer text is refused."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
+    max_positions: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
 
 
 class LearnedConfig(Config):
@@ -83,6 +84,12 @@ class TransformerConfig(Config):
     norm: NormPlacement = "post"
     activation: Activation = "relu"
     positions: Positions = SinusoidalConfig()
+    layer_norm_epsilon: float = Field(default=LAYER_NORM_EPSILON, gt=0.0, le=0.01)
+    """Inside the root of every norm; others' models have 1e-5."""
+    scale_embeddings: bool = True
+    """Word vectors enter times √D (§3.4)."""
+    output_bias: bool = False
+    """A bias on the logits, as models of Marian may have; the paper's has none."""
 
     @property
     def max_positions(self) -> int | None:
@@ -92,7 +99,7 @@ class TransformerConfig(Config):
     @property
     def position_limits(self) -> dict[str, int]:
         """The keys that limit the length of a text, each with its limit."""
-        return _learnt("", self.positions)
+        return _limited("", self.positions)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -105,8 +112,9 @@ class TransformerConfig(Config):
         return self
 
 
-def _learnt(where: str, positions: SinusoidalConfig | LearnedConfig | NoPositionsConfig) -> dict[str, int]:
-    return {f"{where}positions.max_positions": positions.max_positions} if isinstance(positions, LearnedConfig) else {}
+def _limited(where: str, positions: SinusoidalConfig | LearnedConfig | NoPositionsConfig) -> dict[str, int]:
+    limit = None if isinstance(positions, NoPositionsConfig) else positions.max_positions
+    return {} if limit is None else {f"{where}positions.max_positions": limit}
 
 
 def _check_heads(attention: AttentionConfig, d_model: int) -> None:
@@ -218,7 +226,7 @@ class MixedConfig(Config):
             if isinstance(part, ConvolutionalEncoderConfig | ConvS2SConfig):
                 limits[f"{name}.max_positions"] = part.max_positions
             elif isinstance(part, TransformerStackConfig):
-                limits |= _learnt(f"{name}.", part.positions)
+                limits |= _limited(f"{name}.", part.positions)
         return limits
 
     @model_validator(mode="after")

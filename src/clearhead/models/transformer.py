@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -20,18 +21,19 @@ from clearhead.nn.feedforward import FeedForward
 from clearhead.nn.linear import Linear
 from clearhead.nn.padding import Padded
 from clearhead.nn.positions import LearnedPositions, NoPositions, SinusoidalPositions
-from clearhead.nn.residual import LAYER_NORM_EPSILON, Residual, narrowed
+from clearhead.nn.residual import Residual, narrowed
 from clearhead.nn.visibility import HIDDEN, Visibility
 
 __all__ = ["TransformerDecoder", "TransformerEncoder", "TransformerState"]
 
 
 class InputLayer(nn.Module):
-    """dropout(√D · embedding + position): what enters a stack (§3.4, §3.5, §5.4)."""
+    """dropout(√D · embedding + position): what enters a stack (§3.4, §3.5, §5.4); without the √D if so configured."""
 
     def __init__(self, config: TransformerConfig, vocab_size: int) -> None:
         super().__init__()
-        self.embedding = Embedding(vocab_size, config.d_model)
+        spread = 1.0 if config.scale_embeddings else 1.0 / math.sqrt(config.d_model)
+        self.embedding = Embedding(vocab_size, config.d_model, spread)
         self.positions = make_positions(config.positions, config.d_model)
         self.dropout = Dropout(config.dropout)
 
@@ -48,12 +50,12 @@ def make_positions(config: Positions, d_model: int) -> LearnedPositions | NoPosi
         case NoPositionsConfig():
             return NoPositions()
         case _:
-            return SinusoidalPositions(d_model)
+            return SinusoidalPositions(d_model, config.max_positions)
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
     """A stack of pre-norm layers ends on a norm; one of post-norm layers must not have another."""
-    return nn.LayerNorm(config.d_model, eps=LAYER_NORM_EPSILON) if config.norm == "pre" else nn.Identity()
+    return nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon) if config.norm == "pre" else nn.Identity()
 
 
 class EncoderLayer(nn.Module):
@@ -62,9 +64,9 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.attention = Attention(config.attention, config.d_model)
-        self.attention_residual = Residual(config.norm, config.d_model, config.dropout)
+        self.attention_residual = Residual(config.norm, config.d_model, config.dropout, config.layer_norm_epsilon)
         self.feedforward = FeedForward(config.d_model, config.d_ff, config.activation)
-        self.feedforward_residual = Residual(config.norm, config.d_model, config.dropout)
+        self.feedforward_residual = Residual(config.norm, config.d_model, config.dropout, config.layer_norm_epsilon)
 
     def forward(self, x: Float[Tensor, "B S D"], visibility: Visibility) -> Float[Tensor, "B S D"]:
         x = self.attention_residual(x, lambda y: self.attention(y, self.attention.remember(y, y), visibility))
@@ -145,11 +147,11 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.self_attention = Attention(config.attention, config.d_model)
-        self.self_attention_residual = Residual(config.norm, config.d_model, config.dropout)
+        self.self_attention_residual = Residual(config.norm, config.d_model, config.dropout, config.layer_norm_epsilon)
         self.cross_attention = Attention(config.attention, config.d_model)
-        self.cross_attention_residual = Residual(config.norm, config.d_model, config.dropout)
+        self.cross_attention_residual = Residual(config.norm, config.d_model, config.dropout, config.layer_norm_epsilon)
         self.feedforward = FeedForward(config.d_model, config.d_ff, config.activation)
-        self.feedforward_residual = Residual(config.norm, config.d_model, config.dropout)
+        self.feedforward_residual = Residual(config.norm, config.d_model, config.dropout, config.layer_norm_epsilon)
 
     def forward(
         self, x: Float[Tensor, "R T D"], past: Kept, source: Kept, visible: Visibility, visible_source: Visibility
@@ -180,7 +182,7 @@ class TransformerDecoder(nn.Module):
         self.bridge = None if memory_width is None or fits else Linear(memory_width, config.d_model)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.norm = final_norm(config)
-        self.output = Projection(config.vocab_size, config.d_model)
+        self.output = Projection(config.vocab_size, config.d_model, config.output_bias)
 
     def start(self, memory: Memory) -> TransformerState:
         """Keys and values of the source are worked out here, once a sentence."""

@@ -36,13 +36,19 @@ class Embedding(nn.Module):
 
 
 class Projection(nn.Module):
-    """Hidden states to logits: h·Wᵀ, no bias, no scaling; `weight` [V, D] may be an embedding's very Parameter."""
+    """Hidden states to logits: h·Wᵀ, no scaling; `weight` [V, D] may be an embedding's very Parameter.
 
-    def __init__(self, vocab_size: int, d_model: int) -> None:
+    The paper has no bias here; `bias` [V] is for models that come from elsewhere.
+    """
+
+    def __init__(self, vocab_size: int, d_model: int, bias: bool = False) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
 
     def forward(self, hidden: Tensor, vocabulary: Tensor | None = None) -> Tensor:
         """[..., D] → [..., V], or [..., W] for the ids that `vocabulary` [W] lists."""
-        weight = self.weight if vocabulary is None else self.weight.index_select(0, vocabulary)
-        return linear(hidden, weight)
+        if vocabulary is None:
+            return linear(hidden, self.weight, self.bias)
+        bias = None if self.bias is None else self.bias.index_select(0, vocabulary)
+        return linear(hidden, self.weight.index_select(0, vocabulary), bias)

@@ -32,19 +32,26 @@ def sinusoidal_table(positions: int, d_model: int) -> Float[Tensor, "positions D
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed sinusoids for as many positions as are asked for; no parameters, nothing saved."""
+    """Fixed sinusoids for as many positions as are asked for; no parameters, nothing saved.
 
-    max_positions: int | None = None
+    `max_positions` is where a model that comes from elsewhere ends, although its sinusoids would go on.
+    """
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, max_positions: int | None = None) -> None:
         super().__init__()
         self.d_model = d_model
+        self.max_positions = max_positions
         self._table = torch.empty(0)
 
     def forward(self, positions: Int[Tensor, "R T"], like: Tensor) -> Float[Tensor, "R T D"]:
         """The rows of the table for `positions`, in the type and on the device of `like`."""
         table = self._table
         needed = int(positions.max()) + 1 if positions.numel() else 0
+        if self.max_positions is not None and needed > self.max_positions:
+            raise InputError(
+                f"position {needed - 1} asked of a model that ends after {self.max_positions} positions "
+                "(positions.max_positions); cut the text"
+            )
         if table.shape[0] < needed or table.dtype != like.dtype or table.device != like.device or table.dim() != 2:
             # Grown by replacement: a thread that still reads the old table is not disturbed.
             grown = sinusoidal_table(max(256, 1 << needed.bit_length()), self.d_model)

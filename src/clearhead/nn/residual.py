@@ -25,10 +25,12 @@ class Residual(nn.Module):
     A stack of pre-norm layers needs a norm at its end, a stack of post-norm layers must not have one.
     """
 
-    def __init__(self, placement: NormPlacement, d_model: int, dropout: float) -> None:
+    def __init__(
+        self, placement: NormPlacement, d_model: int, dropout: float, epsilon: float = LAYER_NORM_EPSILON
+    ) -> None:
         super().__init__()
         self.placement = placement
-        self.norm = nn.LayerNorm(d_model, eps=LAYER_NORM_EPSILON)
+        self.norm = nn.LayerNorm(d_model, eps=epsilon)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "R T D"], sublayer: Callable[[Tensor], Tensor]) -> Float[Tensor, "R T D"]:

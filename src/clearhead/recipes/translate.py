@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,10 +16,10 @@ from clearhead.base.log import logger
 from clearhead.bundle.bundle import Bundle, Weights, load_bundle
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.penalties import formula
+from clearhead.engine.choose import EngineName, choose_engine
 from clearhead.formats.lines import display_name, read_lines, write_lines
 from clearhead.formats.pairs import read_pairs
 from clearhead.formats.pharaoh import pharaoh_line
-from clearhead.models.build import count_parameters
 from clearhead.models.ensemble import ensemble
 from clearhead.recipes.alignments import Linker
 from clearhead.recipes.phrases import Phrases
@@ -28,17 +29,28 @@ from clearhead.recipes.translator import WINDOW, Progress, Translator
 from clearhead.text.glossary import Glossary
 from clearhead.training.device import choose_device
 
+if TYPE_CHECKING:
+    from clearhead.engine.products import Precision
+
 __all__ = ["Outcome", "Translator", "as_json", "header", "load", "translate_file"]
 
 
 def load(
-    path: str | Path | Sequence[str | Path], device: str | torch.device | None = None, weights: Weights = "auto"
+    path: str | Path | Sequence[str | Path],
+    device: str | torch.device | None = None,
+    weights: Weights = "auto",
+    engine: EngineName = "auto",
+    precision: Precision = "fp32",
 ) -> Translator:
     """The translator that was saved at `path`: a bundle, or a run directory (its best checkpoint).
 
     Several paths make an ensemble; its members must share tokenizer and languages. `device` None is the first GPU,
     else the CPU. `weights`: "raw" as trained, "ema" their moving average, "auto" the average if there is one.
-    Raises BundleError for what is missing, damaged or does not fit.
+    `engine`: "plain" the modules as they were trained, "fast" their weights packed anew, "auto" the fast one where it
+    can run the model and is worth it. `precision` of the fast engine: "fp32", "bf16" or "int8"; in the last two the
+    weights are kept packed alone, so that what needs them as they were trained (alignments, `inspect`) is refused.
+    Raises BundleError for what is missing, damaged or does not fit, ConfigError for an engine or a precision that the
+    model or the device cannot have.
 
     `load("runs/demo-en-de").translate(["Turn off the lights"])[0].text` is a translation.
     """
@@ -46,14 +58,16 @@ def load(
     if not paths:
         raise BundleError("no bundle given: name at least one")
     chosen = choose_device("auto" if device is None else str(device))
-    bundles = [load_bundle(each, weights=weights, device=chosen) for each in paths]
+    whole = precision == "fp32" or len(paths) > 1  # else the weights are packed as they are read
+    bundles = [load_bundle(each, weights=weights, device=chosen, whole=whole) for each in paths]
     first = bundles[0]
     for other in bundles[1:]:
         _check_ensemble(first, other)
     if tags := first.training.get("tags"):
         logger.info("%s was trained with tags: %s; --tag chooses one", first.path, ", ".join(map(str, tags)))
     model = first.model if len(bundles) == 1 else ensemble([each.model for each in bundles])
-    return Translator(model, first.tokenizers, first.languages)
+    chosen_engine = choose_engine(model, engine, precision, consume=precision != "fp32", reader=first.reader)
+    return Translator(chosen_engine, first.tokenizers, first.languages)
 
 
 def _check_ensemble(first: Bundle, other: Bundle) -> None:
@@ -69,8 +83,8 @@ def _check_ensemble(first: Bundle, other: Bundle) -> None:
 
 
 def header(translator: Translator, config: DecodingConfig, name: str) -> str:
-    """What is about to run, in one line: model, languages, device, search, formula of the score, length limit."""
-    millions = count_parameters(translator.model) / 1e6
+    """What is about to run, in one line: model, languages, device, engine, search, formula of the score, limit."""
+    millions = translator.engine.parameters / 1e6
     if config.sampling is not None:
         drawn = config.sampling
         method = f"sampling, temperature {drawn.temperature:g}"
@@ -86,22 +100,27 @@ def header(translator: Translator, config: DecodingConfig, name: str) -> str:
         limit += f", at most {config.max_length}"
     return (
         f"{name}: {'→'.join(translator.languages)}, {millions:.1f}M parameters, {translator.device}, "
-        f"{torch.get_num_threads()} threads; {method}, score {formula(config)}, length ≤ {limit}"
-        + (", reproducible" if config.reproducible else "")
+        f"{torch.get_num_threads()} threads; {translator.engine.description}; "
+        f"{method}, score {formula(config)}, length ≤ {limit}" + (", reproducible" if config.reproducible else "")
     )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a file: its lines, and the numbers (from 1) of those with each flag."""
+    """What became of a file: its lines, and the numbers (from 1) of those with each flag.
+
+    `steps` are decoder steps a sentence, each of which counts the steps that it took part in; None if nobody counted.
+    """
 
     lines: int
     flagged: dict[str, list[int]]
+    steps: float | None = None
 
     def summary(self) -> str:
-        """`1,200 lines; 3 max_length, 1 split`."""
+        """`1,200 lines; 3 max_length, 1 split; 24.1 decoder steps a sentence`."""
         flags = ", ".join(f"{len(lines):,} {flag}" for flag, lines in sorted(self.flagged.items()) if flag != "blank")
-        return f"{self.lines:,} line{'s' * (self.lines != 1)}" + (f"; {flags}" if flags else "")
+        steps = None if self.steps is None else f"{self.steps:.1f} decoder steps a sentence"
+        return "; ".join(part for part in (f"{self.lines:,} line{'s' * (self.lines != 1)}", flags, steps) if part)
 
 
 def translate_file(  # noqa: PLR0913 (every choice by name)
@@ -140,7 +159,7 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
             read += 1
             yield pair
 
-    written = 0
+    written, before = 0, translator.steps.so_far()
     flagged: dict[str, list[int]] = {}
     with ExitStack() as stack:
         write = stack.enter_context(write_lines(output))
@@ -170,7 +189,8 @@ def translate_file(  # noqa: PLR0913 (every choice by name)
             raise DecodingError(
                 f"{display_name(source)}: {read} lines in but {written} out; this is a fault of clearhead"
             )
-    return Outcome(written, flagged)
+    steps, sentences = (now - then for now, then in zip(translator.steps.so_far(), before, strict=True))
+    return Outcome(written, flagged, steps / sentences if sentences else None)
 
 
 def as_json(translation: Translation) -> str:

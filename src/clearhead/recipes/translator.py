@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING
 
-from clearhead.base.errors import ClearheadError, InputError
-from clearhead.base.log import logger
+from clearhead.base.errors import InputError
 from clearhead.decoding.config import DecodingConfig, Penalty, Sampling
-from clearhead.decoding.constrained import constrained_search
-from clearhead.decoding.fixed import ROWS
-from clearhead.decoding.penalties import score as penalised
-from clearhead.decoding.search import Hypothesis, force, search
-from clearhead.decoding.unknown import with_unknown, written
+from clearhead.engine.choose import Engine, plain_engine
 from clearhead.models.seq2seq import Seq2Seq
-from clearhead.nn.padding import Padded
-from clearhead.recipes.batching import attempt, batches, paired, windows
+from clearhead.recipes.assembly import assemble, scored
+from clearhead.recipes.batching import paired, windows
 from clearhead.recipes.decoding_options import decoding_config
-from clearhead.recipes.phrases import FORCED_BEAM, Phrases
-from clearhead.recipes.plans import Piece, Plan, make_plan
+from clearhead.recipes.phrases import Phrases
+from clearhead.recipes.plans import Plan, make_plan
+from clearhead.recipes.searching import Progress, Searcher, Steps
 from clearhead.recipes.translation import Scored, Translation
 from clearhead.text.glossary import UNSPACED_SCRIPTS, Glossary
 from clearhead.text.languages import language
-from clearhead.text.symbols import EOS, UNK
 from clearhead.text.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
@@ -33,34 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "Translator", "decoding_config"]
 
-Progress = Callable[[int], None]
-"""Called now and then with the number of texts done so far."""
-
 WINDOW = 2000
 """Texts read ahead to make batches of equal lengths: memory stays bounded however long the file."""
 MAX_SOURCE_LENGTH = 512
 """Tokens of one piece: longer than the sentences that models are trained on, short enough for attention's square."""
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """A pair to be scored."""
-
-    line: int
-    source: list[int]
-    target: list[int]
-
-    @property
-    def length(self) -> int:
-        return len(self.source) + len(self.target) + 2
-
-
 class Translator:
-    """A model with its tokenizers and languages. Nothing in it changes, so threads may share one."""
+    """A model with its tokenizers and languages. Threads may share one: nothing in it changes but what it counts."""
 
     def __init__(
         self,
-        model: Seq2Seq,
+        model: Seq2Seq | Engine,
         tokenizers: Tokenizers,
         languages: tuple[str, str],
         *,
@@ -68,7 +46,7 @@ class Translator:
         tag: str | None = None,
         unknown: bool = False,
     ) -> None:
-        """Puts `model` into evaluation mode.
+        """Puts `model` into evaluation mode; an engine runs a model in its own way (`engine/choose.py`).
 
         `max_source_length` is in tokens without EOS; longer text is translated in pieces. A model that learnt its
         positions may allow less. `tag` is put before every source, as that of a corpus was in training; InputError if
@@ -76,18 +54,31 @@ class Translator:
         """
         if max_source_length < 1:
             raise InputError(f"max_source_length: must be at least 1, got {max_source_length}")
-        self.model = model.eval()
+        self.engine = model if isinstance(model, Engine) else plain_engine(model)
+        if self.engine.plain is not None:
+            self.engine.plain.eval()
         self.tokenizers = tokenizers
         self.languages = languages
-        self.device = next(model.parameters()).device
+        self.device = self.engine.device
         self.tag = tag
         self.lead = [] if tag is None else [tokenizers.source.symbol(tag)]
-        self._unknown = tokenizers.target.vocab_size if unknown else None
-        self._writer = self.model if self._unknown is None else with_unknown(self.model, self._unknown)
-        limit = model.max_positions
+        self._unknown = unknown
+        self._searcher = Searcher(self.engine, tokenizers, self.lead, unknown=unknown)
+        self._script = language(languages[1]).script
+        limit = self.engine.max_positions
         most = max_source_length if limit is None else min(max_source_length, limit - 1)
         self.max_source_length = max(1, most - len(self.lead))
         self._max_target_length = None if limit is None else limit - 1  # BOS takes a position, too
+
+    @property
+    def model(self) -> Seq2Seq:
+        """The modules as they were trained, to inspect and align; InputError where their weights were let go."""
+        return self._searcher.plain
+
+    @property
+    def steps(self) -> Steps:
+        """Decoder steps that all translations so far took."""
+        return self._searcher.steps
 
     def translate(  # noqa: PLR0913 (every choice by name)
         self,
@@ -172,15 +163,16 @@ class Translator:
         `phrases` says what the translations hold; they cannot be forced while sampling (InputError). `linker` adds
         their alignments, and replaces unknown words.
         """
-        self._check(config, batch_tokens)
+        self._searcher.check(config, batch_tokens, native=phrases is None)
         if phrases is not None and config.sampling is not None:
             raise InputError("a glossary cannot be forced while sampling: leave out one of the two")
         config = self.within_positions(config)
         done = 0
         for part in windows(texts, window):
             plans = [self._plan(*both, index, done + index, phrases) for index, both in enumerate(part)]
-            found = self._search(plans, config, batch_tokens, done, progress)
-            translations = [self._assemble(plan, found[index], config) for index, plan in enumerate(plans)]
+            found = self._searcher.search(plans, config, batch_tokens, done, progress)
+            target, space = self.tokenizers.target, "" if self._script in UNSPACED_SCRIPTS else " "
+            translations = [assemble(plan, found[index], config, target, space) for index, plan in enumerate(plans)]
             if linker is not None:
                 texts_here, prefixes = [text for text, _ in part], [prefix for _, prefix in part]
                 translations = linker.link(texts_here, plans, found, translations, prefixes)
@@ -194,7 +186,7 @@ class Translator:
 
     def tagged(self, tag: str | None) -> Translator:
         """This translator with another tag before every source (None: without); InputError if it is not known."""
-        return self._like(tag, self._unknown is not None)
+        return self._like(tag, self._unknown)
 
     def writing_unknown(self) -> Translator:
         """This translator, whose searches may write UNK: for words that a `Linker` replaces."""
@@ -203,7 +195,7 @@ class Translator:
     def _like(self, tag: str | None, unknown: bool) -> Translator:
         longest = self.max_source_length + len(self.lead)
         return Translator(
-            self.model, self.tokenizers, self.languages, max_source_length=longest, tag=tag, unknown=unknown
+            self.engine, self.tokenizers, self.languages, max_source_length=longest, tag=tag, unknown=unknown
         )
 
     def score(
@@ -236,32 +228,16 @@ class Translator:
         progress: Progress | None = None,
     ) -> Iterator[Scored]:
         """`score` for an endless supply of (source, target), in order; `linker` adds their alignments."""
-        self._check(config, batch_tokens)
+        self._searcher.check(config, batch_tokens, native=False)
         done = 0
         for part in windows(pairs, window):
-            found = self._score(part, config, batch_tokens, done, progress)
+            found = self._searcher.score(part, config, batch_tokens, done, progress)
             links = [None] * len(part) if linker is None else linker.pairs(part, done)
             for index in range(len(part)):
-                yield replace(self._scored(found.get(index)), links=links[index])
+                yield replace(scored(found.get(index), self.tokenizers.target), links=links[index])
             done += len(part)
 
     # ---------------------------------------------------------------------------------------------------- inside
-
-    def _check(self, config: DecodingConfig, batch_tokens: int | None) -> None:
-        if batch_tokens is not None and batch_tokens < 1:
-            raise InputError(f"batch_tokens: must be at least 1, got {batch_tokens}")
-        if config.reproducible and batch_tokens is not None:
-            raise InputError("batch_tokens cannot be chosen with reproducible, whose batches have a size of their own")
-        if config.reproducible and self.device.type != "cpu":
-            raise InputError(f"reproducible works on a CPU, not on {self.device}: choose the device cpu")
-
-    def _budget(self, config: DecodingConfig, batch_tokens: int | None, width: int, longest: int) -> int:
-        """The greatest sentences × longest of a batch, where a sentence has `width` hypotheses.
-
-        With fixed shapes a batch of the `longest` still fills the rows that are calculated in any case.
-        """
-        budget = max(1, (batch_tokens or (4096 if self.device.type == "cpu" else 65536)) // width)
-        return max(budget, ROWS * longest) if config.reproducible else budget
 
     def within_positions(self, config: DecodingConfig) -> DecodingConfig:
         """`config` with no more tokens allowed than the model has positions for, if it learnt its positions."""
@@ -280,119 +256,5 @@ class Translator:
             tokenizers=self.tokenizers,
             longest=self.max_source_length,
             phrases=phrases,
-            script=language(self.languages[1]).script,
+            script=self._script,
         )
-
-    def _search(
-        self,
-        plans: Sequence[Plan],
-        config: DecodingConfig,
-        batch_tokens: int | None,
-        done: int,
-        progress: Progress | None,
-    ) -> list[list[list[Hypothesis]]]:
-        """For each plan the n-best list of each piece, an empty one for a piece that failed."""
-        pieces = [(line, part, piece) for line, plan in enumerate(plans) for part, piece in enumerate(plan.pieces)]
-        pieces.sort(key=lambda each: (each[2].length, each[0], each[1]))
-        found: list[list[list[Hypothesis]]] = [[[] for _ in plan.pieces] for plan in plans]
-        waiting = [len(plan.pieces) for plan in plans]
-        for batch in self._batches(pieces, config, batch_tokens):
-            results = attempt(
-                batch,
-                lambda these: self._translate([piece for _, _, piece in these], config),
-                lambda each: f"text {done + each[0] + 1}",
-            )
-            for (line, part, _), hypotheses in zip(batch, results, strict=True):
-                found[line][part] = hypotheses or []
-                waiting[line] -= 1
-            if progress is not None:
-                progress(done + sum(not left for left in waiting))
-        return found
-
-    def _batches(
-        self, pieces: Sequence[tuple[int, int, Piece]], config: DecodingConfig, batch_tokens: int | None
-    ) -> Iterator[list[tuple[int, int, Piece]]]:
-        """Batches of the pieces, which come by length; those with phrases, which take a wider beam, by themselves."""
-        for forced in (False, True):
-            part = [each for each in pieces if bool(each[2].phrases) is forced]
-            width = config.n_best if config.sampling else max(config.beam, FORCED_BEAM) if forced else config.beam
-            budget = self._budget(config, batch_tokens, width, part[-1][2].length if part else 0)
-            yield from batches(part, budget, lambda each: each[2].length)
-
-    def _score(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        config: DecodingConfig,
-        batch_tokens: int | None,
-        done: int,
-        progress: Progress | None,
-    ) -> dict[int, Hypothesis]:
-        """The forced hypothesis of each pair, by its place; those that failed are missing."""
-        encoded: list[_Pair] = []
-        for index, (source, target) in enumerate(pairs):
-            try:
-                ids = self.tokenizers.source.encode(source), self.tokenizers.target.encode(target)
-                encoded.append(_Pair(index, *ids))
-            except ClearheadError as error:
-                logger.warning("pair %d cannot be scored: %s", done + index + 1, error)
-        encoded.sort(key=lambda each: (each.length, each.line))
-        found: dict[int, Hypothesis] = {}
-        longest = encoded[-1].length if encoded else 0
-        budget = self._budget(config, batch_tokens, 1, longest)
-        for batch in batches(encoded, budget, lambda each: each.length):
-            results = attempt(
-                batch, lambda these: self._force(these, config), lambda each: f"pair {done + each.line + 1}"
-            )
-            found.update({each.line: one for each, one in zip(batch, results, strict=True) if one is not None})
-            if progress is not None:
-                progress(done + len(found))
-        return found
-
-    def _translate(self, pieces: Sequence[Piece], config: DecodingConfig) -> list[list[Hypothesis]]:
-        source = Padded.from_lists([[*self.lead, *piece.ids, EOS] for piece in pieces], self.device)
-        prefixes, keys = [self._shown(piece.prefix) for piece in pieces], [piece.key for piece in pieces]
-        if not any(piece.phrases for piece in pieces):
-            return self._named(search(self._writer, source, config, prefixes=prefixes, keys=keys))
-        config = config.model_copy(update={"beam": max(config.beam, FORCED_BEAM)})
-        phrases = [piece.phrases for piece in pieces]
-        return self._named(constrained_search(self._writer, source, config, phrases, prefixes=prefixes, keys=keys))
-
-    def _shown(self, prefix: list[int]) -> list[int]:
-        """The tokens of a prefix as the model that writes is shown them."""
-        return prefix if self._unknown is None else [self._unknown if each == UNK else each for each in prefix]
-
-    def _named(self, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-        return found if self._unknown is None else [written(each, self._unknown) for each in found]
-
-    def _force(self, pairs: Sequence[_Pair], config: DecodingConfig) -> list[Hypothesis]:
-        source = Padded.from_lists([[*self.lead, *pair.source, EOS] for pair in pairs], self.device)
-        return force(self.model, source, [pair.target for pair in pairs], config)
-
-    def _assemble(self, plan: Plan, found: list[list[Hypothesis]], config: DecodingConfig) -> Translation:
-        if not plan.pieces:
-            return Translation("", 0.0, flags=plan.flags)
-        if not all(found):
-            return Translation("", 0.0, flags=(*plan.flags, "failed"))
-        # The n-th translation of a text in pieces is made of the n-th of every piece, as far as all have one.
-        ranked = [self._joined(hypotheses, plan.flags, config) for hypotheses in zip(*found, strict=False)]
-        best, *others = sorted(ranked, key=lambda each: -each.score)
-        return Translation(best.text, best.score, best.tokens, best.flags, best.log_prob, tuple(others))
-
-    def _joined(self, hypotheses: Sequence[Hypothesis], flags: tuple[str, ...], config: DecodingConfig) -> Translation:
-        target = self.tokenizers.target
-        space = "" if language(self.languages[1]).script in UNSPACED_SCRIPTS else " "
-        text = space.join(target.decode(each.tokens) for each in hypotheses)
-        if not all(each.finished for each in hypotheses):
-            flags += ("max_length",)
-        if "\n" in text:
-            text, flags = text.replace("\n", " "), (*flags, "newline")
-        log_prob = sum(each.log_prob for each in hypotheses)
-        length = sum(len(each.token_log_probs) for each in hypotheses)
-        pieces = target.pieces(chain.from_iterable(each.tokens for each in hypotheses))
-        return Translation(text, penalised(config, log_prob, length), tuple(pieces), flags, log_prob)
-
-    def _scored(self, hypothesis: Hypothesis | None) -> Scored:
-        if hypothesis is None:
-            return Scored(math.nan, math.nan, flags=("failed",))
-        pieces = tuple(self.tokenizers.target.pieces(hypothesis.tokens))
-        return Scored(hypothesis.score, hypothesis.log_prob, pieces, hypothesis.token_log_probs)

@@ -8,8 +8,9 @@ everything that a model made by clearhead never contains is refused with a `Bund
 from collections.abc import Iterator
 
 from clearhead.base.errors import BundleError
+from clearhead.text.charactermap import check_character_map
 
-__all__ = ["MAX_MODEL_BYTES", "check_model_bytes", "model_kind"]
+__all__ = ["MAX_MODEL_BYTES", "check_model_bytes", "model_kind", "with_leading_space"]
 
 MAX_MODEL_BYTES = 64 * 1024 * 1024
 _MAX_PIECE_BYTES = 4096  # 512 characters of 4 bytes, score and type with room to spare
@@ -19,12 +20,14 @@ _PIECES, _TRAINER, _NORMALIZER, _SELF_TEST, _DENORMALIZER = 1, 2, 3, 4, 5
 _KNOWN = frozenset({_PIECES, _TRAINER, _NORMALIZER, _SELF_TEST, _DENORMALIZER})
 _KIND = 3  # TrainerSpec.model_type
 _KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
-_CHARACTER_MAP = 2  # NormalizerSpec.precompiled_charsmap
+_CHARACTER_MAP, _DUMMY_PREFIX = 2, 3  # NormalizerSpec.precompiled_charsmap, add_dummy_prefix
 _FIXED_SIZES = {1: 8, 5: 4}
 
 
-def check_model_bytes(model: bytes, where: str) -> None:
+def check_model_bytes(model: bytes, where: str, *, foreign: bool = False) -> None:
     """Refuse a model file that is too large, damaged or not of clearhead's making.
+
+    A `foreign` one may change characters (Unicode normalisation), by a table that is looked over, too.
 
     Raises:
         BundleError: naming `where` (the file) and what is wrong with it.
@@ -41,10 +44,11 @@ def check_model_bytes(model: bytes, where: str) -> None:
                 if end - start > _MAX_PIECE_BYTES:
                     raise ValueError(f"piece {pieces - 1} is {end - start:,} bytes long")
             elif number in (_NORMALIZER, _DENORMALIZER):
-                _check_identity(model, start, end)
+                _check_normaliser(model, start, end, foreign)
     except ValueError as problem:
         raise BundleError(
-            f"{where}: not a tokenizer model of clearhead, or damaged ({problem}); restore the file from its origin"
+            f"{where}: not a tokenizer model{'' if foreign else ' of clearhead'}, or damaged ({problem}); restore the "
+            "file from its origin"
         ) from None
     if pieces == 0:
         raise BundleError(f"{where}: holds no pieces; restore the file from its origin")
@@ -65,10 +69,27 @@ def model_kind(model: bytes) -> str:
     return _KINDS.get(kind, "unknown")
 
 
-def _check_identity(model: bytes, start: int, end: int) -> None:
+def with_leading_space(model: bytes) -> bytes:
+    """The same model, but that it puts a space before every text by itself, as `Tokenizer` does for its own.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    parts = [b""]
+    for number, _, start, end in _fields(model, 0, len(model)):
+        value = model[start:end]
+        if number == _NORMALIZER:
+            value += _written_varint(_DUMMY_PREFIX << 3) + b"\1"  # of a field that stands there twice the last counts
+        parts += [_written_varint(number << 3 | _LENGTH_PREFIXED), _written_varint(len(value)), value]
+    return b"".join(parts)
+
+
+def _check_normaliser(model: bytes, start: int, end: int, foreign: bool) -> None:
     for number, wire, inner, inner_end in _fields(model, start, end):
         if number == _CHARACTER_MAP and (wire != _LENGTH_PREFIXED or inner_end > inner):
-            raise ValueError("it changes characters before it splits them")
+            if wire != _LENGTH_PREFIXED or not foreign:
+                raise ValueError("it changes characters before it splits them")
+            check_character_map(model[inner:inner_end])
 
 
 def _fields(model: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
@@ -90,6 +111,14 @@ def _fields(model: bytes, start: int, end: int) -> Iterator[tuple[int, int, int,
             raise ValueError(f"cut short at byte {position}")
         yield key >> 3, wire, position, after
         position = after
+
+
+def _written_varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*written, value])
 
 
 def _varint(model: bytes, position: int, end: int) -> tuple[int, int]:

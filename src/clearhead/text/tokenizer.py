@@ -29,10 +29,11 @@ from clearhead.text.sampling import BpeSampler, Sampler, UnigramSampler, words
 from clearhead.text.symbols import BOS, EOS, PAD, SPECIALS, UNK
 from clearhead.text.training import TokenizerReport, both_sides, choose_pairs, train_model
 
-__all__ = ["Tokenizer", "TokenizerConfig", "TokenizerReport", "Tokenizers"]
+__all__ = ["Tokenizer", "TokenizerConfig", "TokenizerReport", "Tokenizers", "read_model", "refuse_surrogates"]
 
 _CONFIG_FILE = "tokenizer.toml"
 _JOINT_FILE, _SOURCE_FILE, _TARGET_FILE = "joint.model", "source.model", "target.model"
+_MAPPED_FILE = "source.vocabulary.json"  # beside the models of a translator that was imported
 _UNKNOWN_TEXT = "\u2047"
 
 
@@ -83,7 +84,7 @@ class Tokenizer:
         """
         if not text:
             return []
-        _refuse_surrogates(text)
+        refuse_surrogates(text)
         if self.config.kind == "word":
             return self._words(text)
         if self._atoms.search(text) is None:
@@ -94,7 +95,7 @@ class Tokenizer:
     def encode_all(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         """`[encode(text) for text in texts]`, faster. The number of threads does not change the result."""
         for text in texts:
-            _refuse_surrogates(text)
+            refuse_surrogates(text)
         if self.config.kind == "word":
             return [self._words(text) for text in texts]
         plain = [i for i, text in enumerate(texts) if text and self._atoms.search(text) is None]
@@ -174,7 +175,7 @@ class Tokenizer:
         Raises:
             BundleError: the model or its `tokenizer.toml` is missing or damaged, or the two do not fit each other.
         """
-        return cls(_read(Path(path)), _read_config(Path(path).with_name(_CONFIG_FILE)), where=str(path))
+        return cls(read_model(Path(path)), _read_config(Path(path).with_name(_CONFIG_FILE)), where=str(path))
 
     @cached_property
     def _spelling(self) -> list[bytes]:
@@ -203,7 +204,7 @@ class Tokenizer:
     def _sampled(self, text: str, strength: float, rng: Random) -> list[int]:
         if not text:
             return []
-        _refuse_surrogates(text)
+        refuse_surrogates(text)
 
         def draw(fragment: str) -> list[int]:
             ids: list[int] = []
@@ -336,13 +337,18 @@ class Tokenizers:
             BundleError: a file is missing or damaged.
         """
         directory = Path(directory)
+        if (directory / _MAPPED_FILE).exists():
+            from clearhead.text.mapped import MappedTokenizer  # which builds on this module
+
+            return cls(MappedTokenizer.load(directory / _SOURCE_FILE), MappedTokenizer.load(directory / _TARGET_FILE))
         if _read_config(directory / _CONFIG_FILE).joint:
             joint = Tokenizer.load(directory / _JOINT_FILE)
             return cls(joint, joint)
         return cls(Tokenizer.load(directory / _SOURCE_FILE), Tokenizer.load(directory / _TARGET_FILE))
 
 
-def _refuse_surrogates(text: str) -> None:
+def refuse_surrogates(text: str) -> None:
+    """Raise DataError for a text that cannot be written as UTF-8, naming the character."""
     if text.isascii():
         return
     try:
@@ -353,7 +359,8 @@ def _refuse_surrogates(text: str) -> None:
         ) from None
 
 
-def _read(path: Path) -> bytes:
+def read_model(path: Path) -> bytes:
+    """The bytes of a model file; BundleError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 import clearhead
 from clearhead.cli import translate as command
 from clearhead.cli.main import app
-from clearhead.recipes import translator as module
+from clearhead.recipes import searching as module
 from tests.unit.recipes.tiny import save_tiny, tiny_translator
 
 LINES = ["the cat", "", "mat\u2028cat", "  ", "Really?"]
@@ -241,7 +241,7 @@ def test_learnt_positions_from_end_to_end(tmp_path: Path) -> None:
     assert "failed" not in run("translate", bundle, str(tmp_path / "s"), "--json", "--max-length", "99").stdout
     (tmp_path / "p").write_text(f"\n{long}\n\n\n")
     forced = run("translate", bundle, str(tmp_path / "s"), "--json", "--prefix-file", str(tmp_path / "p"))
-    refused(forced, 1, "text 2 failed", "learnt 16 positions", "1 of 4 lines failed and are empty: 2")
+    refused(forced, 1, "text 2 failed", "16 positions", "1 of 4 lines failed and are empty: 2")
     assert [json.loads(line)["text"] for line in forced.stdout.splitlines()][::3] == [
         found[0]["text"],
         found[3]["text"],
@@ -272,7 +272,7 @@ def test_failed_lines_are_written_empty_and_told_at_the_end(bundle: str, monkeyp
         return real(model, source, *rest, keys=keys, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "search", fussy)
-    result = run("translate", bundle, "--max-length", "5", text=TEXT)
+    result = run("translate", bundle, "--max-length", "5", "--engine", "plain", text=TEXT)
     refused(result, 1, "standard input: 1 of 5 lines failed and are empty: 5")
     assert result.stdout_bytes.decode().split("\n")[:-1][:3] == [
         each.text for each in tiny_translator().translate(LINES[:3], max_length=5)

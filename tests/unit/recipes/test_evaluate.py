@@ -8,7 +8,7 @@ import sacrebleu
 
 from clearhead.base.errors import DataError, DecodingError, InputError
 from clearhead.decoding.config import DecodingConfig
-from clearhead.recipes import translator as module
+from clearhead.recipes import searching as module
 from clearhead.recipes.evaluate import check_languages, evaluate_file, evaluate_translator, target_language
 from tests.unit.recipes.tiny import tiny_translator
 

@@ -5,6 +5,7 @@ import logging
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from clearhead.decoding.config import DecodingConfig, Sampling
 from clearhead.decoding.search import Hypothesis
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.padding import Padded
-from clearhead.recipes import translator as module
+from clearhead.recipes import searching as module
 from clearhead.recipes.pieces import split_text
 from clearhead.recipes.translate import as_json, header, load, translate_file
-from clearhead.recipes.translator import Translator
+from clearhead.recipes.translator import Translator, decoding_config
 from tests.unit.recipes.tiny import save_tiny, tiny_bundle, tiny_tokenizers, tiny_translator
 
 SHORT = {"max_length": 12}
@@ -262,7 +263,7 @@ def test_options_are_checked_before_anything_is_translated() -> None:
 
 
 def test_options_change_a_given_configuration() -> None:
-    chosen = module.decoding_config(DecodingConfig(beam=7, alpha=1.5), beam=2, n_best=None, sampling=Sampling(top_k=3))
+    chosen = decoding_config(DecodingConfig(beam=7, alpha=1.5), beam=2, n_best=None, sampling=Sampling(top_k=3))
     assert chosen == DecodingConfig(beam=2, alpha=1.5, sampling=Sampling(top_k=3))
 
 
@@ -309,9 +310,9 @@ def test_reproducible_has_batches_of_its_own_and_is_for_the_cpu() -> None:
         translator.score(["a"], ["b"], reproducible=True, batch_tokens=100)
     with pytest.raises(InputError, match="batch_tokens: must be at least 1"):
         translator.score(["a"], ["b"], batch_tokens=0)
-    translator.device = torch.device("cuda")
+    engine = replace(translator.engine, device=torch.device("cuda"))
     with pytest.raises(InputError, match="works on a CPU, not on cuda"):
-        translator.translate(["a"], reproducible=True)
+        Translator(engine, translator.tokenizers, translator.languages).translate(["a"], reproducible=True)
 
 
 def test_progress_ends_at_the_number_of_texts() -> None:
@@ -341,7 +342,7 @@ def test_a_training_model_is_put_into_evaluation_mode() -> None:
 
 def test_a_saved_translator_translates_as_before(tmp_path: Path) -> None:
     path = save_tiny(tmp_path / "bundle")
-    loaded = clearhead.load(path, device="cpu")
+    loaded = clearhead.load(path, device="cpu", engine="plain")
     assert isinstance(loaded, clearhead.Translator)
     assert loaded.translate(TEXTS, **SHORT) == tiny_translator().translate(TEXTS, **SHORT)
     assert loaded.languages == ("en", "de")

@@ -96,7 +96,7 @@ def link_errors(runs: Path, directory: Path, held: list[LinkedPair]) -> list[Ali
         run = runs / f"{PREFIX}{name}"
         if not run.is_dir():
             continue
-        translator = load(run, "cpu")
+        translator = load(run, "cpu", engine="plain")
         readings = [(Reading(), "usual reading", "")]
         if name == "transformer":
             best, rate = best_head(translator, texts[:half], gold[:half])

@@ -66,7 +66,7 @@ def gradients(runs: Path, text: Text, size: Mechanisms) -> dict[str, Any]:
     for cell, name in CELLS.items():
         if not (runs / name).is_dir():
             continue
-        translator = load(runs / name, "cpu")
+        translator = load(runs / name, "cpu", engine="plain")
         sources = _long_sources(translator, text, size)
         if cell == "transformer":  # the cells' own beginning is among the curves above
             curves.append(encoder_curve(cell, _untrained(runs / name), sources, distance=size.distance, trained=False))
@@ -92,7 +92,7 @@ def matrices(runs: Path, text: Text, size: Mechanisms, scratch: Path) -> list[Al
     for name in MATRICES:
         if not (runs / name).is_dir():
             continue
-        translator = load(runs / name, "cpu")
+        translator = load(runs / name, "cpu", engine="plain")
         reading, label = None, "its attention"
         if name == "transformer":
             judged = list(range(min(len(pairs), 200)))

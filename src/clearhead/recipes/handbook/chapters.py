@@ -14,6 +14,7 @@ from clearhead.recipes.handbook import (
     constants,
     cost,
     deep,
+    engine,
     heads,
     learning,
     limits,
@@ -53,6 +54,7 @@ CHAPTERS = (
     comparison,
     ancestors,
     lineage,
+    engine,
 )
 """In the order of the handbook."""
 
