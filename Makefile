@@ -1,5 +1,6 @@
 # make demo    a translator from nothing: environment, corpus, training, scores, translations (PAIR=en-de or en-zh;
 #              THREADS=1 if others work on the machine: two threads then wait for each other)
+# make install   the environment .venv alone, with clearhead in it and all that its commands need
 # make test    environment, lint, types, floors and every test
 # make handbook  the handbook of docs/transformer as a site in build/handbook, its numbers checked first
 # The other targets: lint, format, lock, bench, clean. Variables: PYTHON (interpreter to build .venv on), TORCH (which
@@ -15,10 +16,12 @@ BIN := .venv/bin
 # In the order of pyproject.toml's testpaths; the first one holds the doctests.
 TESTS := $(wildcard src/clearhead $(addprefix tests/,unit laws golden docs shape system))
 
-.PHONY: demo test handbook lint format lock bench clean
+.PHONY: demo install test handbook lint format lock bench clean
 
 demo: .venv/runtime.stamp
 	$(BIN)/python -m clearhead.recipes.demo --pair $(PAIR) --threads $(THREADS)
+
+install: .venv/runtime.stamp
 
 # pytest comes last, so that its summary closes the output. A process a core, each with one thread: two threads in each
 # of two processes on two cores would wait for each other.

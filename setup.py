@@ -90,7 +90,9 @@ class Compiler:
         part = target.with_name(f"{target.name}.{os.getpid()}.part")
         print(shlex.join(command) + "\n", end="", flush=True)  # in one piece, since several threads write
         try:
-            done = subprocess.run([*command, "-o", str(part)], check=False, capture_output=True, text=True)
+            done = subprocess.run(  # what it says need not be of this locale
+                [*command, "-o", str(part)], check=False, capture_output=True, text=True, errors="backslashreplace"
+            )
             if done.returncode != 0 or not part.exists():
                 said = (done.stdout + done.stderr).splitlines()[:20]  # the first error; the rest mostly follows from it
                 raise CompileError("\n".join([f"{shlex.join(command)} failed", *said]))
@@ -155,11 +157,11 @@ class BuildNative(build_ext):
         target = Path(self.get_ext_fullpath(ext.name))
         try:
             self.build_library(list(map(Path, ext.sources)), target)
-        except CompileError as error:
+        except (CompileError, OSError) as error:
             target.unlink(missing_ok=True)
             if self.by_name:
                 ext.optional = False
-                raise
+                raise CompileError(str(error)) from error
             self.warn_of(error)
             wheel = self.distribution.get_command_obj("bdist_wheel", create=False)
             if wheel is not None:  # what it packs is now the same for every platform
@@ -167,7 +169,7 @@ class BuildNative(build_ext):
                 self.distribution.ext_modules = []
 
     def build_library(self, sources: list[Path], target: Path) -> None:
-        """Write `target`; CompileError if that cannot be done."""
+        """Write `target`; CompileError, or the OSError of a file, if that cannot be done."""
         compiler = Compiler(Path(self.build_temp))
         levels = [source for source in sources if source.stem in LEVELS]
         others = [source for source in sources if source.stem not in LEVELS]
@@ -198,7 +200,10 @@ class BuildNative(build_ext):
             return str(error)
 
     def copy_extensions_to_source(self) -> None:
-        """Put the library into the checkout whole, since others may be loading it; a failed build leaves none there."""
+        """Put the library into the checkout whole, since others may be loading it.
+
+        After a failed build one of older sources is taken away: it need not fit the Python code of today.
+        """
         for ext in self.extensions:
             inside, built = self._get_inplace_equivalent(self.get_finalized_command("build_py"), ext)
             try:
@@ -206,16 +211,27 @@ class BuildNative(build_ext):
                     part = Path(f"{inside}.{os.getpid()}.part")
                     shutil.copy(built, part)
                     part.replace(inside)
-                else:
-                    Path(inside).unlink(missing_ok=True)
+                elif Path(inside).exists():
+                    self.keep_or_remove(Path(inside), [*ext.sources, *ext.depends])
             except OSError as error:
                 if self.by_name:
                     raise
                 self.warn_of(error)  # the checkout can only be read
 
+    def keep_or_remove(self, library: Path, sources: list[str]) -> None:
+        """Keep a library that is younger than all its sources, remove another, and say which."""
+        if library.stat().st_mtime >= max(Path(source).stat().st_mtime for source in sources):
+            print(f"WARNING: {library} is of the same sources and stays in use", flush=True)
+        else:
+            library.unlink()
+            print(f"WARNING: {library} was of older sources and is removed", flush=True)
+
     def warn_of(self, error: Exception) -> None:
         """Say once, and clearly, that there will be no library."""
-        print(f"WARNING: clearhead is installed without its native library and will be slower: {error}", flush=True)
+        print(
+            f"WARNING: clearhead's native library cannot be built, and without it translation is slower: {error}",
+            flush=True,
+        )
 
 
 class NativeWheel(bdist_wheel):

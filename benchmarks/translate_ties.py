@@ -11,40 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from translate_corpus import EOS
-
-__all__ = ["BOUND", "closest_choices", "gaps", "near_ties"]
+__all__ = ["BOUND", "closest_choices", "near_ties"]
 
 BOUND = 1e-4
 """Natural-log probability. fp32 has 24 bits: a sum of 30 log-probabilities, each off by some 1e-6, is off by 3e-5."""
 
 
-def gaps(log_probs: Sequence[float], tokens: Sequence[int], beam: int) -> list[float]:
-    """How far each choice of a step was from falling otherwise, given its 2·beam best candidates, best first.
-
-    The last candidate that lives on, against the first that does not; an EOS among the first `beam`, which ends a
-    hypothesis, against the first candidate behind them; an EOS behind them, against the last before it.
-
-    >>> gaps([-1.0, -1.5, -4.0, -4.25], [7, 8, 9, 10], beam=2)
-    [2.5]
-    >>> gaps([-1.0, -1.5, -1.75, -4.0], [3, 8, 9, 10], beam=2)  # EOS comes first: 8 and 9 live on
-    [2.25, 0.75]
-    """
-    living = [value for value, token in zip(log_probs, tokens, strict=True) if token != EOS]
-    found = [living[beam - 1] - living[beam]] if len(living) > beam else []
-    for place, (value, token) in enumerate(zip(log_probs, tokens, strict=True)):
-        if token == EOS and len(log_probs) > beam:
-            found.append(value - log_probs[beam] if place < beam else log_probs[beam - 1] - value)
-    return [each for each in found if each < float("inf")]  # infinite or no number: a filler
-
-
 def closest_choices(model: Any, sources: Sequence[Sequence[int]], config: Any) -> list[float]:
-    """For each source (with EOS) the smallest of all `gaps` in the model's own search."""
+    """For each source (with EOS) the smallest of all `choice_gaps` in the model's own search."""
     import torch
 
     from clearhead.decoding.beam import Likeliest, beam_search
     from clearhead.decoding.hypotheses import Limits
     from clearhead.decoding.prefill import prefill
+    from clearhead.export.agreement import choice_gaps
     from clearhead.nn.padding import Padded
 
     class Watching(Likeliest):
@@ -57,7 +37,7 @@ def closest_choices(model: Any, sources: Sequence[Sequence[int]], config: Any) -
             chosen = super().candidates(logits, beams, start, limits, beam)
             rows = zip(beams.sentences, chosen.log_probs.tolist(), chosen.tokens.tolist(), strict=True)
             for sentence, log_probs, tokens in rows:
-                self.closest[sentence] = min([self.closest[sentence], *gaps(log_probs, tokens, beam)])
+                self.closest[sentence] = min([self.closest[sentence], *choice_gaps(log_probs, tokens, beam)])
             return chosen
 
     found: list[float] = []

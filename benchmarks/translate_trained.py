@@ -47,7 +47,7 @@ def where(arguments: Any) -> tuple[Path, Text] | str:
     long, demo = ROOT / "runs" / "multi30k-long", ROOT / "runs" / "demo-en-de"
     bundle = arguments.bundle or next((each for each in (long, demo) if each.exists()), None)
     if bundle is None:
-        return f"no trained model: neither {long} nor {demo} is there; name one with --bundle"
+        return f"no trained model: neither {long} nor {demo} is there; `make demo` trains one, --bundle names another"
     if arguments.source is not None:
         return bundle, Text(_lines(arguments.source), arguments.target and _lines(arguments.target))
     paths = [MULTI30K / f"test_2016_flickr.{code}.xz" for code in ("en", "de")]
@@ -55,7 +55,7 @@ def where(arguments: Any) -> tuple[Path, Text] | str:
         folder = ROOT / "data" / "home-assistant" / "en-de" / "strict"
         paths = [folder / f"test.{code}" for code in ("en", "de")]
     if not paths[0].exists():
-        return f"no text: {paths[0]} is not there; name one with --source and --target"
+        return f"no text: {paths[0]} is not there; `make demo` fetches it, --source and --target name another"
     return bundle, Text(*map(_lines, paths))
 
 

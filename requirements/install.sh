@@ -41,8 +41,8 @@ echo "installing $torch (the largest download of all) ..."
 pip install $torch # not quiet: on a slow line a silent download looks like a hang
 echo "installing clearhead, and compiling its native library if there is a C++ compiler ..."
 pip install --quiet --no-deps --no-build-isolation --editable .
-# pip keeps the warnings of an installation that succeeds to itself.
-.venv/bin/python -c 'from clearhead.engine import library; why = library.absence(); why and print("no native library:", why)'
+# pip keeps the warnings of an installation that succeeds to itself: here stands whether there is a library.
+.venv/bin/python -c 'from clearhead.cli.versions import surroundings; print(surroundings())'
 # Later the owner may have added packages of their own (the benchmarks' peers), which are not ours to judge.
 if [ -n "$fresh" ]; then pip check; fi
 

@@ -38,7 +38,7 @@ def load(monkeypatch: pytest.MonkeyPatch):
     return load
 
 
-def test_all_ten_are_there() -> None:
+def test_all_eleven_are_there() -> None:
     assert SCRIPTS == [
         "calibration.py",
         "demo_floor.py",
@@ -47,6 +47,7 @@ def test_all_ten_are_there() -> None:
         "inspection.py",
         "multi30k.py",
         "recurrent.py",
+        "rounding.py",
         "startup.py",
         "train_speed.py",
         "translate_speed.py",
@@ -166,7 +167,7 @@ def test_a_record_never_overwrites_another(load, tmp_path: Path, capsys: pytest.
     assert str(second) in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("module", ["translate_corpus", "translate_goals", "translate_ties"])
+@pytest.mark.parametrize("module", ["translate_corpus", "translate_goals"])
 def test_translation_examples(load, module: str) -> None:
     found = doctest.testmod(load(module))
     assert found.attempted > 0 and found.failed == 0

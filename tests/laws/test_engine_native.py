@@ -4,18 +4,24 @@ The library computes in double just as it does in float (native/level_portable.c
 rounding is an error of the algorithm: ancestry, masks, ties, stopping, admission, threads.
 """
 
+import platform
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
+from clearhead.base.errors import DecodingError
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.hypotheses import Hypothesis
 from clearhead.decoding.search import force, search
 from clearhead.engine.library import library
 from clearhead.engine.native import NativeModel
-from clearhead.engine.weights import fuse
+from clearhead.engine.products import NativeProduct, Product
+from clearhead.engine.weights import Weights, fuse
+from clearhead.models import build, presets
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.padding import Padded
 from tests.laws.model_laws import ARCHITECTURES, VOCABULARY, transformer
@@ -109,8 +115,157 @@ def test_many_random_models_beams_and_companies(seed: int) -> None:
     texts = sources(draw.choice([3, 40]), draw.choice([3, 40]), seed)
     beam = draw.randrange(1, 7)
     config = DecodingConfig(beam=beam, n_best=draw.randrange(1, beam + 1), alpha=draw.random(), max_length_extra=4)
-    how = {"batch_tokens": draw.choice([1, 60, 5000]), "threads": draw.randrange(1, 4)}
+    how = {"batch_tokens": draw.choice([1, 60, 5000]), "threads": draw.randrange(1, 4), "team": draw.randrange(4)}
     same(translate(native(model), texts, config, **how), search(model, Padded.from_lists(texts), config))
+
+
+# ---------------------------------------------------------------------------------------- the laws see a wrong model
+
+
+def rows_of(product: Product) -> torch.Tensor:
+    return product.rows(torch.arange(product.outputs))
+
+
+def packed(product: Product, weight: torch.Tensor) -> NativeProduct:
+    """`product` with other numbers, and its bias."""
+    assert isinstance(product, NativeProduct)
+    bias = None if product.bias is None else product.bias[: product.outputs]
+    return NativeProduct.pack(product.library, product.kind, weight, bias)
+
+
+def other_layer(weights: Weights, change: Callable[[Any], Any]) -> Weights:
+    """With its last decoder layer changed."""
+    return replace(weights, decoder=(*weights.decoder[:-1], change(weights.decoder[-1])))
+
+
+def heads_out_of_order(weights: Weights) -> Weights:
+    def change(layer: Any) -> Any:
+        rows = rows_of(layer.attention.qkv)
+        queries = weights.heads * weights.head_width
+        swapped = torch.cat([rows[:queries].roll(weights.head_width, 0), rows[queries:]])
+        return replace(layer, attention=replace(layer.attention, qkv=packed(layer.attention.qkv, swapped)))
+
+    return other_layer(weights, change)
+
+
+def keys_for_values(weights: Weights) -> Weights:
+    def change(layer: Any) -> Any:
+        rows = rows_of(layer.cross.keys_values)
+        swapped = packed(layer.cross.keys_values, rows.roll(len(rows) // 2, 0))
+        return replace(layer, cross=replace(layer.cross, keys_values=swapped))
+
+    return other_layer(weights, change)
+
+
+MUTANTS: dict[str, Callable[[Weights], Weights]] = {
+    "scale of the scores": lambda weights: replace(weights, head_dim=weights.head_dim + 1),
+    "heads out of order": heads_out_of_order,
+    "keys for values": keys_for_values,
+    "factor of the source": lambda weights: replace(weights, source=replace(weights.source, factor=3.9)),
+    "factor of the target": lambda weights: replace(weights, target=replace(weights.target, factor=3.9)),
+    "norms before": lambda weights: replace(
+        weights,
+        norm="pre",
+        encoder_norm=weights.encoder[-1].feedforward_norm,
+        decoder_norm=weights.decoder[-1].feedforward_norm,
+    ),
+    "activation": lambda weights: replace(weights, activation="gelu"),
+    "layers out of order": lambda weights: replace(weights, decoder=weights.decoder[::-1]),
+    "an encoder layer too few": lambda weights: replace(weights, encoder=weights.encoder[:-1]),
+    "epsilon": lambda weights: other_layer(
+        weights, lambda layer: replace(layer, cross_norm=replace(layer.cross_norm, epsilon=1e-3))
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_wrong_model_is_seen(mutant: str) -> None:
+    found, model, texts = library(), transformer(), sources(9, 6)
+    assert found is not None
+    targets = [text[:-1][:7] for text in sources(9, 7, seed=3)]
+    weights, config = fuse(model, "fp32", native=True), DecodingConfig(max_length=0)
+    truth = search(model, Padded.from_lists(texts), config, prefixes=targets)
+    same(translate(NativeModel(weights, found), texts, config, prefixes=targets), truth)
+    with pytest.raises(AssertionError):
+        same(translate(NativeModel(MUTANTS[mutant](weights), found), texts, config, prefixes=targets), truth)
+
+
+# ------------------------------------------------------------------------------------------ sizes nearer to real ones
+
+
+WORDS, HALF = 2500, 1250
+
+
+@pytest.fixture(scope="module", params=[(8, 32), (5, 64)], ids=str)
+def large(request: pytest.FixtureRequest) -> Seq2Seq:
+    """Of many chunks of the vocabulary, whose upper half is as likely as the lower, word by word."""
+    heads, width = request.param
+    shape = {"heads": heads, "kv_heads": heads, "head_dim": width}
+    config = presets.tiny(
+        WORDS,
+        d_model=64,
+        d_ff=96,
+        encoder_layers=1,
+        decoder_layers=2,
+        attention=shape,
+        embeddings="separate",
+        source_vocab_size=WORDS,
+    )
+    model = build(config, seed=heads).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+        table = model.decoder.output.weight
+        table[HALF + 4 :] = table[4 : WORDS - HALF]
+    return model
+
+
+def test_a_large_vocabulary_with_ties_and_wide_heads(large: Seq2Seq) -> None:
+    draw = random.Random(5)
+    texts = [[draw.randrange(4, WORDS) for _ in range(draw.randrange(12))] + [3] for _ in range(12)]
+    config = DecodingConfig(beam=3, n_best=3, max_length=8)
+    truth = search(large, Padded.from_lists(texts), config)
+    written = {token for best in truth for each in best for token in each.tokens}
+    assert any(token + HALF in written for token in written), "no tie was met"
+    double = native(large)
+    for threads in (1, 3):
+        same(translate(double, texts, config, threads=threads), truth)
+    for number, text in enumerate(texts[:3]):  # one sentence, worked on by a team
+        teams = [translate(double, [text], config, threads=team, team=team)[0] for team in (1, 2, 5)]
+        same(teams, [truth[number]] * 3)
+
+
+def test_ids_that_are_no_integers_are_refused() -> None:
+    model, config = native(transformer()), DecodingConfig()
+    for odd in (5.5, True, "5", torch.tensor(5)):
+        with pytest.raises(DecodingError, match=f"sentence 1 holds an id that is no int but a {type(odd).__name__}"):
+            model.search([[5, 3], [odd, 3]], config, batch_tokens=99, threads=1)  # type: ignore[list-item]
+        with pytest.raises(DecodingError, match="sentence 0 holds an id that is no int"):
+            model.search([[5, 3]], config, prefixes=[[odd]], batch_tokens=99, threads=1)  # type: ignore[list-item]
+    with pytest.raises(DecodingError, match="sentence 0 is empty"):
+        model.search([[]], config, batch_tokens=99, threads=1)
+    texts = sources(3, 5)
+    same(translate(model, texts, config, threads=10**6), translate(model, texts, config))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sentence_that_breaks_late_breaks_alone(seed: int) -> None:
+    """One target word has numbers that overflow: who reads it is lost, as it would be alone, and nobody else."""
+    found, draw = library(), random.Random(seed)
+    assert found is not None
+    lost = kept = 0
+    for number in range(1, 7):
+        model = transformer(6 * seed + number, embeddings="separate", source_vocab_size=VOCABULARY).float()
+        with torch.no_grad():
+            model.decoder.input.embedding.weight[draw.randrange(4, VOCABULARY)] = 3e38
+        broken = NativeModel(fuse(model, "fp32"), found)
+        texts = [[draw.randrange(4, VOCABULARY) for _ in range(draw.randrange(1, 7))] + [3] for _ in range(6)]
+        config, how = DecodingConfig(beam=2, n_best=2, max_length_extra=3), {"batch_tokens": 10**4, "threads": 1}
+        together = broken.search(texts, config, **how)
+        assert together == [broken.search([text], config, **how)[0] for text in texts]
+        lost += together.count(None)
+        kept += len(together) - together.count(None)
+    assert lost and kept
 
 
 @pytest.fixture(scope="module", params=["fp32", "bf16", "int8"])
@@ -127,13 +282,15 @@ def test_company_and_threads_change_no_bit(single: NativeModel) -> None:
     assert translate(single, texts, config, batch_tokens=10**6) == alone
     assert translate(single, texts[::-1], config, threads=2) == alone[::-1]
     assert translate(single, texts, config, batch_tokens=1, threads=3) == alone
-    assert [translate(single, [text], config, threads=2)[0] for text in texts[:5]] == alone[:5]
+    assert [translate(single, [text], config, threads=2, team=2)[0] for text in texts[:5]] == alone[:5]
 
 
 def test_every_instruction_set_reads_the_same(single: NativeModel) -> None:
     """Of given targets, since two searches may part where two continuations are as good as equal."""
     texts, targets = sources(20, 20), [text[:-1] for text in sources(20, 15, seed=4)]
     best, found = single.library.level, {}
+    if platform.machine() in ("x86_64", "AMD64"):  # every one of them since 2013 has AVX2
+        assert len(single.library.levels()) >= 2
     try:
         for level in single.library.levels():
             assert single.library.select(level)

@@ -1,10 +1,12 @@
 """Engines and precisions through the command line: as many lines out as in, whoever runs the model."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from clearhead.bundle.bundle import Bundle, save_bundle
+from clearhead.engine import arena
 from clearhead.engine import library as native
 from clearhead.models import build, presets
 from tests.system.program import Ran, clearhead, read, write
@@ -39,10 +41,10 @@ def test_every_engine_gives_as_many_lines_as_it_got(bundle: Path, tmp_path: Path
     assert "decoder steps" not in plain.log
     for options in (("--threads", 1), ("--threads", 2), ("--window", 2, "--batch-tokens", 1), ("--reproducible",)):
         fast = translated(bundle, source, *options)
-        assert "; fast engine in fp32: " in fast.log
+        assert "; fast engine, fp32, native library (" in fast.log
         assert " decoder steps a sentence" in fast.log
         assert fast.out == plain.out
-    for precision, word in (("int8", "weights scaled by output channel, activations by row"), ("bf16", "bf16")):
+    for precision, word in (("int8", "int8 rows × channels"), ("bf16", "bf16")):
         found = [
             translated(bundle, source, "--precision", precision, "--threads", threads, "--window", window, "--json")
             for threads, window in ((1, 3), (2, 100))
@@ -65,14 +67,14 @@ def test_the_absence_of_the_library_changes_the_header_alone(
     finally:
         native._load_once.cache_clear()
     assert f"; plain engine (no native library: turned off by {native.VARIABLE}=0); " in auto.log
-    assert "searched in PyTorch (no native library" in fast.log
+    assert "fast engine, fp32, PyTorch (no native library" in fast.log
     assert auto.out == fast.out == plain.out
 
 
 def test_evaluate_names_the_engine_and_refuses_it_for_texts(bundle: Path, tmp_path: Path) -> None:
     source, reference = write(tmp_path / "in", ["the cat", "Anna"]), write(tmp_path / "ref", ["die Katze", "Anna"])
     start = ("evaluate", bundle, "-s", source, "-r", reference, "--max-length", 5, "--precision", "int8")
-    assert "fast engine in int8" in clearhead(*start, "-o", tmp_path / "out").log
+    assert "fast engine, int8, " in clearhead(*start, "-o", tmp_path / "out").log
     assert len(read(tmp_path / "out")) == 2
     refused = clearhead("evaluate", source, "-r", reference, "--languages", "en-de", "--engine", "fast", code=2)
     assert "--engine: for a BUNDLE only" in refused.log
@@ -93,6 +95,64 @@ def test_what_does_not_go_together_is_refused_by_name(
     source = write(tmp_path / "in", ["the cat"])
     refused = clearhead("translate", bundle, source, "-o", tmp_path / "out", *options, code=2)
     assert f"error: {told}" in refused.log
+    assert " parameters" not in refused.log  # nothing was said to run
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("options", [(), ("--precision", "int8")])
+def test_a_wish_for_what_there_is_not_is_refused(
+    options: tuple[str, ...], bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(native.VARIABLE, "sse")
+    source = write(tmp_path / "in", ["the cat"])
+    refused = clearhead("translate", bundle, source, "-o", tmp_path / "out", *options, code=2)
+    assert refused.log == "error: CLEARHEAD_NATIVE is 'sse', but must be one of: 0, avx512, avx2, portable\n"
+    assert clearhead("translate", bundle, source, "--engine", "plain", "--max-length", 2).lines
+
+
+def test_a_library_that_does_not_load_is_warned_of(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "_native.so").write_bytes(b"no library\n" * 100)
+    monkeypatch.setattr(native, "_FILE", tmp_path / "_native.so")
+    monkeypatch.delenv(native.VARIABLE, raising=False)
+    native._load_once.cache_clear()
+    try:
+        ran = translated(bundle, write(tmp_path / "in", ["the cat"]), "--engine", "fast")
+    finally:
+        native._load_once.cache_clear()
+    assert f"warning: the native library is not used: {tmp_path / '_native.so'} cannot be loaded" in ran.log
+    assert "warning: no native library" in ran.log and "quicker on the plain engine" in ran.log
+    assert len(ran.lines) == 1
+
+
+TORCH = (
+    "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 8"
+)
+
+
+@NATIVE
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(12, "Cannot allocate memory"), r"memory ran out \(no memory for \d+ bytes of weights\): free some"),
+        (MemoryError(), "memory ran out: free some"),
+        (RuntimeError(TORCH), "memory ran out: free some"),
+    ],
+    ids=["the system's", "Python's", "PyTorch's"],
+)
+def test_memory_that_ran_out_is_told_in_a_line(
+    error: Exception, told: str, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(_: int) -> None:
+        raise error
+
+    monkeypatch.setattr(arena, "_mapping", exhausted)
+    source = write(tmp_path / "in", ["the cat"])
+    refused = clearhead("translate", bundle, source, "-o", tmp_path / "out", "--engine", "fast", code=1)
+    assert re.match(f"error: {told}", refused.log)
+    assert len(refused.log.splitlines()) == 1
+    assert "Traceback" not in refused.log
     assert not (tmp_path / "out").exists()
 
 
@@ -113,7 +173,7 @@ def test_an_ensemble_votes_in_the_fast_engine(bundle: Path, tmp_path: Path) -> N
     other = save_tiny(tmp_path / "other", seed=2)
     source = write(tmp_path / "in", ["the cat sat", "Anna"])
     fast, plain = (translated(bundle, source, "--ensemble", other, "--engine", engine) for engine in ("auto", "plain"))
-    assert "an ensemble searched in PyTorch" in fast.log
+    assert "an ensemble in PyTorch" in fast.log
     assert fast.out == plain.out
 
 

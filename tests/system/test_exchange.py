@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -71,14 +72,20 @@ def test_there_and_back_is_the_same_model(imported: Path, sample: Path, tmp_path
 def test_our_own_model_goes_to_both_programs(tmp_path: Path) -> None:
     bundle = save_tiny(tmp_path / "bundle", norm="post")
     sample = write(tmp_path / "sample", LINES)
-    for program, files in (
-        ("ctranslate2", {"model.bin", "config.json", "shared_vocabulary.json"}),
-        ("huggingface", {"model.safetensors", "config.json", "vocab.json", "tokenizer_config.json"}),
+    for program, name, files in (
+        ("ctranslate2", "CTranslate2", {"model.bin", "config.json", "shared_vocabulary.json"}),
+        ("huggingface", "transformers", {"model.safetensors", "config.json", "vocab.json", "tokenizer_config.json"}),
     ):
         out = tmp_path / program
-        ran = clearhead("export", bundle, "--to", program, "-o", out, "--sample", sample)
+        try:
+            before = os.umask(0o027)
+            ran = clearhead("export", bundle, "--to", program, "-o", out, "--sample", sample, "--threads", 1)
+        finally:
+            os.umask(before)
+        assert f"comparing 2 sentences with {name} (scores, greedy, beam 4)" in ran.log
         assert f"wrote {out}; " in ran.log and "agrees: " in ran.log
         assert {path.name for path in out.iterdir()} >= {*files, "source.spm", "target.spm"}
+        assert {path.stat().st_mode & 0o777 for path in out.iterdir()} == {0o640}
         again = clearhead("export", bundle, "--to", program, "-o", out, "--sample", sample, code=2)
         assert "exists already" in again.log
 
@@ -127,7 +134,7 @@ def test_without_the_program_the_extra_is_named(opus: Path, tmp_path: Path, monk
         ("import", opus),
     ):
         ran = clearhead(*arguments, "-o", tmp_path / "out", code=2)
-        assert "pip install 'clearhead[exchange]'" in ran.log
+        assert "pip install --editable '.[exchange]'" in ran.log
     assert not (tmp_path / "out").exists()
 
 

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from collections import defaultdict
 from pathlib import Path
@@ -208,7 +209,10 @@ def test_without_a_compiler_the_package_is_installed_all_the_same(checkout: Path
     done = build(checkout, *wheel, CXX="/bin/false")
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("WARNING") == 1
-    assert "WARNING: clearhead is installed without its native library and will be slower: /bin/false" in done.stdout
+    assert (
+        "WARNING: clearhead's native library cannot be built, and without it translation is slower: /bin/false"
+        in done.stdout
+    )
     (built,) = tmp_path.glob("*.whl")
     assert built.name.endswith("-py3-none-any.whl")
     archive = zipfile.ZipFile(built)
@@ -216,6 +220,26 @@ def test_without_a_compiler_the_package_is_installed_all_the_same(checkout: Path
     assert not [name for name in archive.namelist() if name.endswith((".so", ".cpp", ".h"))]
     archive.extractall(tmp_path / "site/src")
     assert loaded(tmp_path / "site").startswith("None; clearhead was installed without it; ")
+
+
+@pytest.mark.parametrize("fault", ["folder", "file", "words"])
+def test_what_else_goes_wrong_with_the_library_fails_no_installation(
+    checkout: Path, tmp_path: Path, fault: str
+) -> None:
+    """No folder for the objects, no file for the linker, a compiler whose words are no UTF-8."""
+    (tmp_path / "objects/exports.map").mkdir(parents=True)
+    if fault in ("folder", "file"):
+        where = "/dev/null/objects" if fault == "folder" else tmp_path / "objects"
+        (checkout / "setup.cfg").write_text(f"[build]\nbuild_temp = {where}\n", encoding="utf-8")
+    compiler = wrapper(tmp_path, r"printf 'falsch: \344\n' >&2; exit 1") if fault == "words" else COMPILER
+    wheel = ("-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path))
+    done = build(checkout, *wheel, CXX=compiler)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("WARNING: clearhead's native library cannot be built") == 1
+    assert [path.name[-12:] for path in tmp_path.glob("*.whl")] == ["none-any.whl"]
+    done = build(checkout, CXX=compiler)
+    assert done.returncode != 0 and "error: " in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_a_source_release_holds_all_that_the_build_needs(checkout: Path, tmp_path: Path) -> None:
@@ -238,7 +262,7 @@ def test_asked_for_by_name_the_lack_of_a_compiler_is_an_error(checkout: Path) ->
     assert not (checkout / LIBRARY).exists()
 
 
-def test_an_editable_installation_that_fails_leaves_no_old_library(checkout: Path, tmp_path: Path) -> None:
+def test_an_editable_installation_that_fails_leaves_no_library_of_older_sources(checkout: Path, tmp_path: Path) -> None:
     # What pip calls for it; pip itself would take away the clearhead that these tests run in.
     editable = (
         "-c",
@@ -247,9 +271,14 @@ def test_an_editable_installation_that_fails_leaves_no_old_library(checkout: Pat
     )
     assert build(checkout, *editable).returncode == 0
     assert loaded(checkout).endswith("; None")
-    done = build(checkout, *editable, CXX="/bin/false")
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.count("WARNING: clearhead is installed without its native library") == 1
+    for said in ("is of the same sources and stays in use", "was of older sources and is removed"):
+        done = build(checkout, *editable, CXX="/bin/false")
+        assert done.returncode == 0, done.stdout
+        assert done.stdout.count("WARNING: clearhead's native library cannot be built") == 1
+        assert f"WARNING: {LIBRARY} {said}" in done.stdout.replace(f"{checkout}/", "")
+        assert (checkout / LIBRARY).exists() == ("stays" in said)
+        later = time.time() + 10
+        os.utime(checkout / NATIVE / "stand_in.h", (later, later))
     hint = f"`python setup.py build_ext --inplace` in {checkout} builds it, or says why it cannot"
     assert loaded(checkout) == f"None; clearhead was installed without it; {hint}"
 

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from clearhead.base.errors import BundleError
+from clearhead.bundle.regular import open_regular
 
 __all__ = [
     "Signature",
@@ -96,12 +97,12 @@ def read_header(path: Path) -> Signature:
 def _header(path: Path) -> dict[str, tuple[tuple[int, ...], torch.dtype, int]]:
     """Shape, type and place in the file, in bytes from its beginning, of each tensor."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             length = int.from_bytes(file.read(8), "little")
             if length > LARGEST_HEADER:
                 raise BundleError(f"{path}: damaged (a header of {length} bytes; at most {LARGEST_HEADER} are allowed)")
             header = json.loads(file.read(length))
-        size = path.stat().st_size
+            size = os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         raise BundleError(f"{path}: missing") from None
     except OSError as error:
@@ -153,6 +154,8 @@ class TensorFile:
                 pass
         except (SafetensorError, OSError) as error:
             raise BundleError(f"{path}: damaged ({error})") from None
+        except (RuntimeError, MemoryError) as error:  # it maps the file, which may be more than a process may have
+            raise BundleError(f"{path}: cannot be read ({error})") from None
 
     def read(
         self, names: Iterable[str] | None = None, *, device: torch.device | str | None = None
@@ -163,7 +166,7 @@ class TensorFile:
             with self._path.open("rb", buffering=0) as file:
                 for name in self._found if names is None else names:
                     shape, dtype, place = self._found[name]
-                    tensor = torch.empty(shape, dtype=dtype)
+                    tensor = self._room_for(name, shape, dtype)
                     file.seek(place)
                     _fill(tensor, file)
                     if tensor.is_floating_point() and not _all_finite(tensor):
@@ -172,6 +175,13 @@ class TensorFile:
         except OSError as error:
             raise BundleError(f"{self._path}: damaged ({error})") from None
         return tensors
+
+    def _room_for(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        try:
+            return torch.empty(shape, dtype=dtype)
+        except RuntimeError:  # of the allocator
+            size = math.prod(shape) * dtype.itemsize
+            raise BundleError(f"{self._path}: no memory for {name!r}, {size:,} bytes") from None
 
 
 def read_tensors(

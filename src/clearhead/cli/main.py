@@ -62,6 +62,11 @@ class Program(typer.core.TyperGroup):
             _fail(f"ended by {ended.name}", ended.exit_code)
         except KeyboardInterrupt:
             _fail("interrupted", 130)
+        except (MemoryError, RuntimeError) as error:  # PyTorch has no class for it on a CPU
+            if not isinstance(error, MemoryError) and "allocate memory" not in str(error):
+                raise
+            known = f" ({error})" if isinstance(error, MemoryError) and str(error) else ""
+            _fail(f"memory ran out{known}: free some, or ask for less at once", 1)
         except BrokenPipeError:
             # The reader of our output has gone, as in `… | head`: no failure of ours, and nobody is left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -106,8 +111,9 @@ for command in (
 def _print_version(wanted: bool) -> None:
     if wanted:
         from clearhead import __version__
+        from clearhead.cli.versions import surroundings
 
-        print(f"clearhead {__version__}")
+        print(f"clearhead {__version__} ({surroundings()})")
         raise typer.Exit
 
 

@@ -48,14 +48,16 @@ Weights = Annotated[
     typer.Option(help="The weights as trained (raw), their moving average (ema), or the average if there is one."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; if not given, as many as cores.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, max=1024, help="Processor threads; if not given, as many as cores.")
+]
 Engine = Annotated[
     Literal["auto", "plain", "fast"],
-    typer.Option(help="The modules as trained (plain), packed for a CPU (fast), or fast where that can be (auto)."),
+    typer.Option(help="plain: the modules as trained; fast: packed; auto: fast on a CPU with the native library."),
 ]
 Precision = Annotated[
     Literal["fp32", "bf16", "int8"],
-    typer.Option(help="Of the fast engine's products: fp32 is exact, bf16 and int8 round and take less memory."),
+    typer.Option(help="fp32: as the plain engine; bf16: nearly; int8: least memory, some lines worded otherwise."),
 ]
 Beam = Annotated[int | None, typer.Option(min=1, help="Hypotheses kept alive per sentence; 1 is greedy. [default: 4]")]
 Penalty = Annotated[
@@ -73,7 +75,7 @@ Tag = Annotated[
 ]
 BatchTokens = Annotated[
     int | None,
-    typer.Option(min=1, help="Sentences x longest x beam in one batch. [default: 4096, on a GPU 65536]"),
+    typer.Option(min=1, help="Source tokens x beam searched at once, by each thread. [default: 4096; GPU 65536]"),
 ]
 Reproducible = Annotated[
     bool,
@@ -109,11 +111,21 @@ def open_translator(  # noqa: PLR0913, PLR0917 (the options, in their order)
     engine: Literal["auto", "plain", "fast"] = "plain",
     precision: Literal["fp32", "bf16", "int8"] = "fp32",
 ) -> Translator:
-    """Load what the options name."""
+    """Load what the options name.
+
+    Raises InputError for an environment variable that names no instruction set; warns of a library that does not load.
+    """
     import torch
 
+    from clearhead.base.errors import InputError
+    from clearhead.base.log import logger
+    from clearhead.engine.library import misspelt, unusable
     from clearhead.recipes.translate import load
 
+    if engine != "plain" and (mistake := misspelt()) is not None:
+        raise InputError(mistake)
+    if engine != "plain" and (reason := unusable()) is not None:
+        logger.warning("the native library is not used: %s", reason)
     if threads is not None:
         torch.set_num_threads(threads)
     translator = load([bundle, *(ensemble or [])], device, weights, engine, precision)

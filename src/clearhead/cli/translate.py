@@ -169,6 +169,7 @@ def translate(  # noqa: PLR0913, PLR0917 (one parameter an option)
         translator, linker = make_linker(
             translator, linking, alignments is not None, replace_unknown, lexicon, 1 if reproducible else batch_tokens
         )
+    translator.check(config, phrases=terms is not None)
     logger.info("%s", header(translator, config, " + ".join([bundle, *(ensemble or [])])))
     if kind != "lines":
         pieces = document.opener(file, kind, translator.languages, sides, any_languages=any_languages)

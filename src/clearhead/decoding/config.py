@@ -36,9 +36,9 @@ class DecodingConfig(Config):
     `max_length_ratio` × (source tokens) + `max_length_extra` tokens, and never more than `max_length`.
     """
 
-    beam: int = Field(default=4, ge=1)
+    beam: int = Field(default=4, ge=1, le=100_000)
     """Hypotheses kept alive per sentence; 1 is greedy search."""
-    n_best: int = Field(default=1, ge=1)
+    n_best: int = Field(default=1, ge=1, le=100_000)
     """Translations to return per sentence, at most `beam`; with sampling, the number of samples."""
     penalty: Penalty = "gnmt"
     """What divides the log-probability: ((5 + |Y|) / 6)^alpha, |Y|^alpha, or nothing."""
@@ -55,7 +55,10 @@ class DecodingConfig(Config):
     seed: int = 0
     """Which random numbers the samples use; the same seed gives the same samples in any batch."""
     reproducible: bool = False
-    """Give each sentence the same scores, to the last bit, whatever stands beside it; slower, and on CPUs only."""
+    """Give each sentence the same scores, to the last bit, whatever stands beside it; on CPUs only.
+
+    The native library does so in any case; other engines take longer over it.
+    """
 
     @model_validator(mode="after")
     def _fits(self) -> DecodingConfig:

@@ -6,6 +6,7 @@ it: measured on Zen 4, 17–20 GB/s in pages of 4 KB and 30–32 GB/s in pages o
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 
 import torch
@@ -15,7 +16,7 @@ __all__ = ["Arena"]
 
 PAGE = 2 << 20
 """A large page on x86-64, and on most others."""
-CHUNK = 64 << 20
+AT_ONCE = 64 << 20
 """Bytes of address space taken at once; what nobody writes to takes no memory."""
 LINE = 64
 
@@ -29,18 +30,19 @@ class Arena:
     def take(self, size: int) -> Tensor:
         """`size` bytes (uint8) that begin at a multiple of 64, all zero; MemoryError if there are none."""
         if size > len(self._free):
-            self._free = _chunk(max(CHUNK, -(-size // PAGE) * PAGE))
+            self._free = _mapped(max(AT_ONCE, -(-size // PAGE) * PAGE))
         piece, self._free = self._free[:size], self._free[-(-size // LINE) * LINE :]
         return piece
 
 
-def _chunk(size: int) -> Tensor:
+def _mapped(size: int) -> Tensor:
     try:
         memory = _mapping(size + PAGE)
     except OSError as error:
         raise MemoryError(f"no memory for {size} bytes of weights") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
+        with contextlib.suppress(OSError):  # a kernel without large pages refuses; small ones do
+            memory.madvise(mmap.MADV_HUGEPAGE)
     whole = torch.frombuffer(memory, dtype=torch.uint8)
     return whole[-whole.data_ptr() % PAGE :][:size]
 

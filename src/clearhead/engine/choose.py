@@ -7,13 +7,14 @@ run in it; else, and for what it does not search (samples, forced phrases, ensem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
 
 from clearhead.base.errors import ConfigError
+from clearhead.base.log import logger
 from clearhead.bundle.bundle import WeightReader
 from clearhead.decoding.hypotheses import Model
 from clearhead.engine.fused import FusedModel
@@ -29,16 +30,10 @@ __all__ = ["Engine", "EngineName", "choose_engine", "plain_engine"]
 
 EngineName = Literal["auto", "plain", "fast"]
 
-PRECISIONS: dict[str, str] = {
-    "fp32": "fp32",
-    "bf16": "bf16 (operands rounded, sums in fp32)",
-    "int8": "int8 (weights scaled by output channel, activations by row)",
-}
-TRANSFORMS = (
-    "one product for queries, keys and values, keys and values of the source once a sentence, "
-    "those of the target never moved"
-)
+TRANSFORMS = "fused products, source keys once a sentence, one K/V pool"
 """What is done to every model of the fast engine, in the words of the header."""
+ROUNDING = {"fp32": "", "bf16": ", operands rounded to bf16", "int8": ", int8 rows × channels"}
+"""What a precision does besides."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +47,7 @@ class Engine:
         native: for whole searches in the native library, else None.
         description: what the header of a run says.
         plain: the modules as they were trained; None once their weights were packed and let go.
+        reread: reads the modules as they were trained from where they were saved; None where that cannot be.
         device: where the weights are.
         parameters: how many distinct numbers the model learnt.
         max_positions: the longest text that it can read, in tokens with the specials, or None.
@@ -66,6 +62,16 @@ class Engine:
     device: torch.device
     parameters: int
     max_positions: int | None
+    reread: Callable[[], Seq2Seq] | None = None
+
+    @property
+    def has_plain(self) -> bool:
+        """Whether `as_trained` gives anything."""
+        return self.plain is not None or self.reread is not None
+
+    def as_trained(self) -> Seq2Seq | None:
+        """The modules as they were trained, read again if they were let go; None if they cannot be had."""
+        return self.reread() if self.plain is None and self.reread is not None else self.plain
 
 
 def plain_engine(model: Seq2Seq, why: str | None = None) -> Engine:
@@ -82,13 +88,14 @@ def choose_engine(
     *,
     consume: bool = False,
     reader: WeightReader | None = None,
+    reread: Callable[[], Seq2Seq] | None = None,
 ) -> Engine:
     """What runs `model`, which is put into evaluation mode; an ensemble is run by fast members.
 
     "auto" is the fast engine where it can run the model and is worth it: on a CPU with the native library, or for a
     precision that the plain engine has not; elsewhere the plain one, whose description says why. With `consume` the
     weights of `model` are let go as they are packed, and it is of no use afterwards. `reader` reads them if they are
-    still in their file.
+    still in their file, and `reread` reads the whole model once more for what needs it.
 
     Raises ConfigError for an engine or a precision that there is not, or not for this model or device.
     """
@@ -115,7 +122,14 @@ def choose_engine(
         return plain_engine(model, why)
     parameters = count_parameters(model)
     packed = [fuse(member, precision, consume=consume, fill=reader) for member in members]
-    return _fast_engine(model, packed, precision, None if consume else model, device, parameters)
+    if device.type == "cpu" and (reason := absence()) is not None:
+        logger.warning(
+            "no native library (%s): the fast engine runs in PyTorch, which saves memory in int8; small models are "
+            "then quicker on the plain engine",
+            reason,
+        )
+    found = _fast_engine(model, packed, precision, None if consume else model, device, parameters)
+    return replace(found, reread=reread)
 
 
 def _members(model: Seq2Seq) -> list[Seq2Seq]:
@@ -129,6 +143,8 @@ def _obstacle(members: Sequence[Seq2Seq], precision: Precision, device: torch.de
     for member in members:
         if (reason := fits(member)) is not None:
             return reason
+    if dtype not in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        return f"the weights are {str(dtype).removeprefix('torch.')}, which it does not know"
     if precision != "fp32" and dtype != torch.float32:
         return f"the weights are {str(dtype).removeprefix('torch.')}, and {precision} is made of float32"
     if precision == "int8" and device.type != "cpu":
@@ -163,7 +179,7 @@ def _fast_engine(
         precision,
         fused[0] if len(fused) == 1 else ensemble(fused),
         native,
-        f"fast engine in {PRECISIONS[precision]}: {packed[0].projection.description}, {TRANSFORMS}, {how}",
+        f"fast engine, {precision}, {how}{ROUNDING[precision]}",
         plain,
         device,
         parameters,
@@ -172,11 +188,12 @@ def _fast_engine(
 
 
 def _native(packed: Sequence[Weights], device: torch.device) -> tuple[NativeModel | None, str]:
-    """The models for whole searches in the native library, and how they are searched in words."""
-    if len(packed) > 1:
-        return None, "an ensemble searched in PyTorch"
+    """The model for whole searches in the native library, and in words who searches how."""
     found = library() if device.type == "cpu" else None
+    products = packed[0].projection.description
+    if len(packed) > 1:
+        return None, f"an ensemble in PyTorch, {products}; {TRANSFORMS}"
     if found is None or not isinstance(packed[0].projection, NativeProduct):
         why = f" (no native library: {absence()})" if device.type == "cpu" and found is None else ""
-        return None, f"searched in PyTorch{why}"
-    return NativeModel(packed[0], found), "searched by the native library, sentences joining in order of length"
+        return None, f"PyTorch{why}, {products}; {TRANSFORMS}"
+    return NativeModel(packed[0], found), f"native library ({found.level}); {TRANSFORMS}, sentences join by length"

@@ -26,7 +26,7 @@ __all__ = ["FusedDecoder", "FusedEncoder", "FusedModel", "attend"]
 
 EXPLICIT_UP_TO = 128 * 128
 """Scores a head up to which products are taken on a CPU, and PyTorch's fused attention above (as in `nn/cores.py`)."""
-BENDS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu_, "gelu": F.gelu, "silu": F.silu}
+BEND_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu_, "gelu": F.gelu, "silu": F.silu}
 
 
 class FusedModel(Seq2Seq):
@@ -87,7 +87,7 @@ class _Stack:
         inner = layer.inner(x)
         if layer.gate is not None:
             return layer.outer(F.silu(layer.gate(x)).mul_(inner))
-        return layer.outer(BENDS[self.weights.activation](inner))
+        return layer.outer(BEND_FUNCTIONS[self.weights.activation](inner))
 
     def heads(self, product: Tensor) -> Tensor:
         """[B, N, heads·E] → [B, N, heads, E]."""

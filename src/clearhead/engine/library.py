@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable
 from ctypes import c_char_p, c_int32, c_size_t, c_void_p
 from pathlib import Path
+from typing import NoReturn
 
-__all__ = ["LEVELS", "VARIABLE", "VERSION", "Library", "absence", "library"]
+__all__ = ["LEVELS", "VARIABLE", "VERSION", "Library", "absence", "library", "misspelt", "unusable"]
 
 VARIABLE = "CLEARHEAD_NATIVE"
 # Of native/api.h; a library of another version may read our structures wrongly.
@@ -32,14 +33,14 @@ _REBUILD = (
 _LOCK = threading.Lock()
 
 # Of each function what it returns and takes, as native/api.h has it; native.py declares those of models and sessions.
-_TYPES: dict[str, tuple[type, tuple[type, ...]]] = {
+_TYPES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "ch_version": (c_int32, ()),
     "ch_level": (c_char_p, ()),
     "ch_select": (c_int32, (c_char_p,)),
     "ch_packed_bytes": (c_size_t, (c_int32,) * 3),
     "ch_pack": (c_int32, (c_int32, c_void_p, c_int32, c_int32, *(c_void_p,) * 3)),
     "ch_product": (c_int32, (c_int32, *(c_void_p,) * 4, c_int32, c_int32, c_void_p, c_int32, c_void_p, c_int32)),
-    "ch_embed": (c_int32, (c_int32, *(c_void_p,) * 3, c_int32, c_int32, c_void_p, c_int32, c_void_p)),
+    "ch_embed": (None, (c_int32, *(c_void_p,) * 3, c_int32, c_int32, c_void_p, c_int32, c_void_p)),
 }
 
 
@@ -65,6 +66,9 @@ class Library:
         best = self.level
         self._levels = tuple(level for level in LEVELS if self.select(level))
         self.select(best)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("what runs in the native library cannot be pickled: load the bundle in the other process")
 
     @property
     def level(self) -> str:
@@ -95,6 +99,22 @@ def absence() -> str | None:
     return outcome if isinstance(outcome, str) else None
 
 
+def misspelt() -> str | None:
+    """What is wrong with the environment variable, if it names nothing that there is: a mistake of the user's."""
+    return _mistake(os.environ.get(VARIABLE, ""))
+
+
+def _mistake(wish: str) -> str | None:
+    known = wish in ("", "0", *LEVELS)
+    return None if known else f"{VARIABLE} is {wish!r}, but must be one of: 0, {', '.join(LEVELS)}"
+
+
+def unusable() -> str | None:
+    """Why a library that was installed is not used, unless it was turned off: something to warn of."""
+    turned_off = os.environ.get(VARIABLE, "") == "0"
+    return None if turned_off or not _FILE.is_file() else absence()
+
+
 def _outcome() -> Library | str:
     with _LOCK:  # the cache alone would let two threads load, and find out the levels, at once
         return _load_once()
@@ -109,8 +129,8 @@ def _load(file: Path, wish: str) -> Library | str:
     """The library in `file` as `wish` (the environment variable, "" if unset) wants it, or why there is none."""
     if wish == "0":
         return f"turned off by {VARIABLE}=0"
-    if wish and wish not in LEVELS:
-        return f"{VARIABLE} is {wish!r}, but must be one of: 0, {', '.join(LEVELS)}"
+    if mistake := _mistake(wish):
+        return mistake
     if not file.is_file():
         return f"clearhead was installed without it; {_REBUILD}"
     try:

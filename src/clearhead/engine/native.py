@@ -19,17 +19,20 @@ from clearhead.base.errors import DecodingError, InputError
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.hypotheses import Hypothesis, Limits
 from clearhead.engine.library import Library
-from clearhead.engine.native_structures import DOUBLE, Search, Shape, declare, shape_of
-from clearhead.engine.products import NativeProduct
+from clearhead.engine.native_structures import Search, Shape, declare, is_double, shape_of
 from clearhead.engine.weights import Weights
 from clearhead.nn.positions import LearnedPositions, NoPositions, sinusoidal_table
 from clearhead.text.symbols import BOS, EOS, PAD
 
-__all__ = ["NativeModel"]
+__all__ = ["REACH", "NativeModel"]
 
 PENALTIES = ("gnmt", "length", "none")  # in the order of native/api.h
 SLICE = 200
 """Milliseconds after which a search comes back to be asked whether it should go on."""
+MOST_THREADS, MOST_TOKENS = 1024, 1 << 62
+"""What the library's integers hold, and more than serves anybody."""
+REACH = 1 << 13
+"""Tokens that a hypothesis may be allowed here: vectors of all their positions are made before a search begins."""
 
 
 class NativeModel:
@@ -40,9 +43,7 @@ class NativeModel:
         self.library = library
         declare(library.handle)
         shape: Shape = shape_of(weights)
-        projection = weights.projection
-        double = isinstance(projection, NativeProduct) and projection.kind == DOUBLE
-        self._dtype = torch.float64 if double else torch.float32
+        self._dtype = torch.float64 if is_double(weights) else torch.float32
         self._model: int | None = library.handle.ch_model_new(byref(shape))
         if self._model is None:
             raise MemoryError("no memory for the native model")
@@ -60,6 +61,11 @@ class NativeModel:
         found: tuple[int, int] = getattr(self._last, "steps", (0, 0))
         return found
 
+    @staticmethod
+    def reaches(config: DecodingConfig, source_tokens: int, prefix: int = 0) -> bool:
+        """Whether a sentence of so many tokens, EOS not counted, can be searched here as `config` allows it to grow."""
+        return Limits.of(config, source_tokens, prefix).longest <= REACH
+
     def search(
         self,
         sources: Sequence[Sequence[int]],
@@ -68,16 +74,20 @@ class NativeModel:
         prefixes: Sequence[Sequence[int]] | None = None,
         batch_tokens: int,
         threads: int,
+        team: int = 0,
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis] | None]:
         """The best translations of each of `sources` (ids with their EOS), as `decoding.search` returns them.
 
         None stands for a sentence whose logits are not numbers. The longest sentences are taken up first. At most
-        `batch_tokens` source tokens × hypotheses are searched at once by each thread; a few sentences are shared by all
-        threads. `progress` is called with the number of sentences done.
+        `batch_tokens` source tokens × hypotheses are searched at once by each thread, where a sentence counts for a
+        quarter at least of what source and translation may come to; a few sentences are shared by as
+        many threads as are worth it, or by `team` of them.
+        `progress` is called with the number of sentences done; what it raises ends the search.
 
-        Raises DecodingError for ids or prefixes that the model does not know, InputError for a text longer than the
-        positions that the model learnt, ConfigError's causes being checked before; MemoryError.
+        Raises DecodingError for ids or prefixes that the model does not know and for sampling, InputError for a text
+        longer than the positions that the model learnt and for a limit that this engine does not reach (`reaches`),
+        MemoryError.
         """
         if config.sampling is not None:
             raise DecodingError("the native engine searches; samples are drawn by the other engines")
@@ -88,9 +98,13 @@ class NativeModel:
             return []
         order = sorted(range(len(sources)), key=lambda place: -len(sources[place]))
         limits = [Limits.of(config, max(0, len(sources[place]) - 1), len(prefixes[place])) for place in order]
+        if (most := max(each.longest for each in limits)) > REACH:
+            raise InputError(
+                f"translations of {most:,} tokens: the native library writes up to {REACH:,}; set max_length"
+            )
         tables = [
             self._positions(self.weights.source.positions, max(map(len, sources))),
-            self._positions(self.weights.target.positions, max(each.longest for each in limits) + 1),
+            self._positions(self.weights.target.positions, most + 1),
         ]
         text, text_ends = _flat([sources[place] for place in order])
         forced, forced_ends = _flat([prefixes[place] for place in order])
@@ -102,8 +116,9 @@ class NativeModel:
             config.n_best,
             PENALTIES.index(config.penalty),
             config.alpha,
-            threads,
-            batch_tokens,
+            max(1, min(threads, MOST_THREADS)),
+            max(0, min(team, MOST_THREADS)),
+            max(1, min(batch_tokens, MOST_TOKENS)),
             len(order),
             *(each.ctypes.data for each in arrays),
             *(None if table is None else table.data_ptr() for table in tables),
@@ -120,10 +135,12 @@ class NativeModel:
             raise DecodingError(f"{len(sources)} sentences and {len(prefixes)} prefixes: give one of each a sentence")
         known = self.weights.source.table.outputs, self.weights.target.table.outputs
         for number, (source, prefix) in enumerate(zip(sources, prefixes, strict=True)):
-            if not source:
+            if len(source) == 0:
                 raise DecodingError(f"sentence {number} is empty: it needs EOS at least")
             for ids, size in zip((source, prefix), known, strict=True):
-                if ids and not (min(ids) >= 0 and max(ids) < size):
+                if wrong := {type(each).__name__ for each in ids if type(each) is not int}:
+                    raise DecodingError(f"sentence {number} holds an id that is no int but a {min(wrong)}: convert it")
+                if len(ids) and not (min(ids) >= 0 and max(ids) < size):
                     raise DecodingError(f"sentence {number} holds an id outside the vocabulary of {size}")
             if reserved := {PAD, BOS, EOS}.intersection(prefix):
                 raise DecodingError(
@@ -158,7 +175,9 @@ class NativeModel:
             while done < sentences:
                 done = handle.ch_session_run(session, SLICE)
                 if done < 0:
-                    raise MemoryError("no memory for a search: choose fewer batch tokens or a narrower beam")
+                    raise MemoryError(
+                        "no memory for a search: choose fewer batch tokens, a narrower beam or fewer threads"
+                    )
                 if progress is not None:
                     progress(done)
             counts, steps = np.empty(sentences, dtype=np.int32), c_int64()

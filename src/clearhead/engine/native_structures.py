@@ -9,14 +9,12 @@ from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_void_p
 
 from torch import Tensor
 
-from clearhead.engine.products import NativeProduct, Product
+from clearhead.engine.products import KINDS, NativeProduct, Product
 from clearhead.engine.weights import DecoderLayer, EncoderLayer, Norm, Weights
 
-__all__ = ["DOUBLE", "Search", "Shape", "declare", "shape_of"]
+__all__ = ["STRUCTURES", "Search", "Shape", "declare", "is_double", "shape_of"]
 
-DOUBLE = 3
-"""The kind of a matrix of float64 (native/api.h)."""
-BENDS = ("relu", "gelu", "swiglu", "silu")  # in the order of Bend in native/kernels.h
+BEND_ORDER = ("relu", "gelu", "swiglu", "silu")  # in the order of Bend in native/kernels.h
 
 
 class _Matrix(Structure):
@@ -66,6 +64,7 @@ class Search(Structure):
         *((name, c_int32) for name in ("beam", "n_best", "penalty")),
         ("alpha", c_double),
         ("threads", c_int32),
+        ("team", c_int32),
         ("budget", c_int64),
         ("sentences", c_int32),
         *((name, c_void_p) for name in ("sources", "source_ends", "prefixes", "prefix_ends", "shortest", "longest")),
@@ -73,9 +72,14 @@ class Search(Structure):
     )
 
 
+STRUCTURES: tuple[type[Structure], ...] = (_Matrix, _Norm, _EncoderLayer, _DecoderLayer, Shape, Search)
+"""In the order in which `ch_sizes` tells their bytes."""
+
+
 def declare(handle: ctypes.CDLL) -> None:
     """Tell ctypes what the functions of models and sessions take and return."""
     types: dict[str, tuple[type | None, tuple[type, ...]]] = {
+        "ch_sizes": (None, (c_void_p,)),
         "ch_model_new": (c_void_p, (POINTER(Shape),)),
         "ch_model_free": (None, (c_void_p,)),
         "ch_session_new": (c_void_p, (c_void_p, POINTER(Search))),
@@ -89,20 +93,23 @@ def declare(handle: ctypes.CDLL) -> None:
         function.restype, function.argtypes = result, arguments
 
 
+def is_double(weights: Weights) -> bool:
+    """Whether the library is to calculate in float64."""
+    return isinstance(weights.projection, NativeProduct) and weights.projection.kind == KINDS["f64"]
+
+
 def shape_of(weights: Weights) -> Shape:
     """The model of `weights`, all of whose products must be native; it holds pointers into them, so keep them alive."""
-    projection = weights.projection
-    is_double = isinstance(projection, NativeProduct) and projection.kind == DOUBLE
     encoder = [_encoder_layer(layer) for layer in weights.encoder]
     decoder = [_decoder_layer(layer) for layer in weights.decoder]
     return Shape(
-        is_double=is_double,
+        is_double=is_double(weights),
         d_model=weights.d_model,
         heads=weights.heads,
         kv_heads=weights.kv_heads,
         head_width=weights.head_width,
         pre_norm=weights.norm == "pre",
-        bend=BENDS.index(weights.activation),
+        bend=BEND_ORDER.index(weights.activation),
         encoder_layers=len(encoder),
         decoder_layers=len(decoder),
         scale=1.0 / math.sqrt(weights.head_dim),
@@ -110,7 +117,7 @@ def shape_of(weights: Weights) -> Shape:
         target_factor=weights.target.factor,
         source=_matrix(weights.source.table),
         target=_matrix(weights.target.table),
-        projection=_matrix(projection),
+        projection=_matrix(weights.projection),
         encoder_norm=_norm(weights.encoder_norm),
         decoder_norm=_norm(weights.decoder_norm),
         encoder=_array(_EncoderLayer, encoder),

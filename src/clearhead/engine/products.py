@@ -18,11 +18,12 @@ from torch import Tensor
 from clearhead.base.errors import BundleError
 from clearhead.engine.arena import Arena
 from clearhead.engine.library import Library, library
-from clearhead.engine.products_int8 import Int8Product
+from clearhead.engine.products_int8 import NOT_FINITE, Int8Product, check_inputs
 from clearhead.engine.products_onednn import OneDNNProduct, onednn_works
 from clearhead.nn.linear import linear
 
 __all__ = [
+    "KINDS",
     "Bfloat16Product",
     "NativeProduct",
     "PlainProduct",
@@ -170,19 +171,22 @@ class NativeProduct:
     def pack(
         cls, found: Library, kind: int, weight: Tensor, bias: Tensor | None, arena: Arena | None = None
     ) -> NativeProduct:
-        """Packs `weight` [out, in], into `arena` if one is given; BundleError if one of its numbers is not finite."""
+        """Packs `weight` [out, in], into `arena` if one is given; BundleError if a number of it is not finite.
+
+        ConfigError for more inputs than int8 can add up.
+        """
         dtype = torch.float64 if kind == KINDS["f64"] else torch.float32
         weight = weight.detach().to("cpu", dtype).contiguous()
         outputs, inputs = weight.shape
+        if kind == KINDS["int8"]:
+            check_inputs(inputs)
         width = -(-outputs // PANEL) * PANEL
         size = found.packed_bytes(kind, outputs, inputs)
         words = torch.empty(size, dtype=torch.uint8) if arena is None else arena.take(size)
         scales = torch.zeros(width) if kind == KINDS["int8"] else None
         offsets = torch.zeros(width, dtype=torch.int32) if kind == KINDS["int8"] else None
         if not found.pack(kind, weight.data_ptr(), outputs, inputs, words.data_ptr(), _at(scales), _at(offsets)):
-            raise BundleError(
-                "the model's weights hold a number that is not finite: they are damaged; train or copy anew"
-            )
+            raise BundleError(NOT_FINITE)
         padded = None
         if bias is not None:
             padded = torch.zeros(width, dtype=dtype)

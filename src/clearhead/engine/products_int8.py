@@ -16,10 +16,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from clearhead.base.errors import BundleError
+from clearhead.base.errors import BundleError, ConfigError
 from clearhead.base.log import logger
 
-__all__ = ["ROADS", "Int8Product", "int8_road", "quantise", "quantise_weight"]
+__all__ = ["NOT_FINITE", "ROADS", "Int8Product", "check_inputs", "int8_road", "quantise", "quantise_weight"]
+
+NOT_FINITE = "the model's weights hold a number that is not finite: they are damaged; train or copy anew"
 
 LEAST = 1e-36
 """A row whose largest number is below this counts as one of zeros: 127/amax would not be finite."""
@@ -27,7 +29,17 @@ SHIFT = 1.5 * 2**23
 """Added to a float32 of at most 2^22 it leaves, in the low bits, the number rounded to an integer, ties to even."""
 EXACT = 1024
 """So many products of two bytes, each at most 127², add up below 2^24, where float32 still holds every integer."""
+MOST_INPUTS = (2**31 - 1) // (255 * 127)
+"""So many products of an activation, which is stored as 0 … 255, and a weight add up in 32 bits, whatever they are."""
 _TOP = torch.tensor(127.0)  # not a number of Python's: PyTorch would multiply it by a reciprocal, which is rounded
+
+
+def check_inputs(inputs: int) -> None:
+    """Raises ConfigError for a matrix so wide that a sum might not hold in 32 bits."""
+    if inputs > MOST_INPUTS:
+        raise ConfigError(
+            f"a matrix of {inputs:,} inputs: in int8 {MOST_INPUTS:,} can be added up; choose the precision fp32 or bf16"
+        )
 
 
 def quantise(x: Float[Tensor, "N inputs"]) -> tuple[Int[Tensor, "N inputs"], Float[Tensor, "N 1"]]:
@@ -45,7 +57,7 @@ def quantise_weight(weight: Float[Tensor, "out inputs"]) -> tuple[Int[Tensor, "o
     """q as int8 and the scale of each output; BundleError if a weight is not finite."""
     most = weight.abs().amax(-1)
     if not bool(most.isfinite().all()):
-        raise BundleError("the model's weights hold a number that is not finite: they are damaged; train or copy anew")
+        raise BundleError(NOT_FINITE)
     quantised = torch.empty(weight.shape, dtype=torch.int8, device=weight.device)
     step = max(1, (1 << 20) // weight.shape[1])  # in blocks: a copy in float32 would double what loading takes
     for first in range(0, len(weight), step):
@@ -147,7 +159,11 @@ class Int8Product:
 
     @classmethod
     def pack(cls, weight: Float[Tensor, "out inputs"], bias: Tensor | None, road: str | None = None) -> Int8Product:
-        """Quantises `weight`; BundleError if one of its numbers is not finite. `road` is one of `ROADS`."""
+        """Quantises `weight`; BundleError if one of its numbers is not finite. `road` is one of `ROADS`.
+
+        ConfigError for more inputs than can be added up.
+        """
+        check_inputs(weight.shape[1])
         quantised, scales = quantise_weight(weight)
         road = road or int8_road(weight.device.type)
         if road == "PyTorch's integer product" and weight.device.type == "cuda" and any(n % 8 for n in weight.shape):

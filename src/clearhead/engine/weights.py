@@ -44,7 +44,10 @@ LANES = 16
 
 @dataclass(frozen=True)
 class Norm:
-    """(x − mean)/√(variance + epsilon)·weight + bias, with the biased variance; `weight` and `bias` [D]."""
+    """(x − mean)/√(variance + epsilon)·weight + bias, with the biased variance.
+
+    `weight` and `bias` [D] are float32, or float64 where the products are, whatever the model's type.
+    """
 
     weight: Tensor
     bias: Tensor
@@ -257,7 +260,10 @@ class _Packer:
         return self._norm(module) if isinstance(module, nn.LayerNorm) else None
 
     def _norm(self, module: nn.LayerNorm) -> Norm:
-        return Norm(module.weight.detach(), module.bias.detach(), module.eps)
+        # Whoever reads them by address, as the native library does, must find numbers of the products' type.
+        dtype = torch.float64 if module.weight.dtype == torch.float64 else torch.float32
+        weight, bias = (each.detach().to(dtype).contiguous() for each in (module.weight, module.bias))
+        return Norm(weight, bias, module.eps)
 
     def _self_attention(self, attention: Attention) -> SelfAttention:
         return SelfAttention(self._heads(attention.query, attention.key, attention.value), self._output(attention))

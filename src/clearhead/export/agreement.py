@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from clearhead.base.errors import DecodingError
+from clearhead.base.log import logger
 from clearhead.decoding.beam import Beams, Candidates, Likeliest, beam_search
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.hypotheses import Hypothesis, Limits, Model
@@ -28,7 +29,7 @@ from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.padding import Padded
 from clearhead.text.symbols import EOS, SPECIALS
 
-__all__ = ["BEAMS", "TOLERANCE", "Agreement", "Peer", "check_agreement", "drawn_sources"]
+__all__ = ["BEAMS", "TOLERANCE", "Agreement", "Peer", "check_agreement", "choice_gaps", "drawn_sources"]
 
 TOLERANCE = 1e-4
 """How far the natural log of a token's probability may lie from the other program's, both in float32."""
@@ -92,8 +93,11 @@ def check_agreement(
 ) -> Agreement:
     """Let `model` and `peer` score and translate `sources` (each with its EOS) and compare.
 
-    `vocabulary` is the target's size. Raises DecodingError for the first difference that is more than rounding.
+    `vocabulary` is the target's size. Raises DecodingError for the first difference that is more than rounding, and
+    where more than half of the searches differ at near-ties.
     """
+    told = f"scores, greedy, beam {max(BEAMS)}"
+    logger.info("comparing %s with %s (%s) …", _counted(len(sources), "sentence"), peer.name, told)
     rng, tokens, largest, searches, near_ties = Random(1), 0, 0.0, 0, 0
     for place, source in enumerate(sources):
         found = {beam: _ours(model, source, beam, peer.renormalises) for beam in BEAMS}
@@ -117,7 +121,31 @@ def check_agreement(
                 )
             searches += verdict != "open"
             near_ties += verdict == "near-tie"
+    if 2 * near_ties > searches:  # rounding turns few searches; a fault may hide behind many
+        raise DecodingError(
+            f"{peer.name} translates otherwise in {near_ties} of {_counted(searches, 'search', 'es')}, each at a "
+            "near-tie: too many for rounding to explain; try other sentences (--sample)"
+        )
     return Agreement(peer.name, len(sources), tokens, largest, searches, near_ties)
+
+
+def choice_gaps(log_probs: Sequence[float], tokens: Sequence[int], beam: int) -> list[float]:
+    """How far each choice of a step was from falling otherwise, given its 2·beam best candidates, best first.
+
+    The last candidate that lives on, against the first that does not; an EOS among the first `beam`, which ends a
+    hypothesis, against the first candidate behind them; an EOS behind them, against the last before it.
+
+    >>> choice_gaps([-1.0, -1.5, -4.0, -4.25], [7, 8, 9, 10], beam=2)
+    [2.5]
+    >>> choice_gaps([-1.0, -1.5, -1.75, -4.0], [3, 8, 9, 10], beam=2)  # EOS comes first: 8 and 9 live on
+    [2.25, 0.75]
+    """
+    living = [value for value, token in zip(log_probs, tokens, strict=True) if token != EOS]
+    found = [living[beam - 1] - living[beam]] if len(living) > beam else []
+    for place, (value, token) in enumerate(zip(log_probs, tokens, strict=True)):
+        if token == EOS and len(log_probs) > beam:
+            found.append(value - log_probs[beam] if place < beam else log_probs[beam - 1] - value)
+    return [each for each in found if each < math.inf]  # infinite or no number: a filler
 
 
 # ------------------------------------------------------------------------------------------------------------- inside
@@ -134,7 +162,7 @@ class _Search:
 
 @dataclass
 class _Watching:
-    """Chooses as `Likeliest` does, and keeps the smallest gap between what was kept and what was left out."""
+    """Chooses as `Likeliest` does, and keeps how far each choice was from falling otherwise."""
 
     beam: int
     gaps: list[float] = field(default_factory=list)
@@ -144,8 +172,7 @@ class _Watching:
         """The likeliest continuations."""
         chosen = self.choose.candidates(logits, beams, start, limits, beam)
         totals, ids = chosen.log_probs[0].tolist(), chosen.tokens[0].tolist()
-        going_on = [total for total, token in zip(totals, ids, strict=True) if token != EOS]
-        self.gaps += [_gap(totals, self.beam), _gap(going_on, self.beam)]
+        self.gaps += choice_gaps(totals, ids, self.beam)
         return chosen
 
     def follow(self, origins: Tensor, tokens: Tensor) -> _Watching:
@@ -155,13 +182,6 @@ class _Watching:
     def keep(self, rows: list[int]) -> _Watching:
         """Itself."""
         return self
-
-
-def _gap(totals: Sequence[float], kept: int) -> float:
-    """Between the last that is kept and the first that is not, of totals in falling order."""
-    if len(totals) <= kept or totals[kept] == -math.inf:
-        return math.inf
-    return totals[kept - 1] - totals[kept]
 
 
 @dataclass(frozen=True)
@@ -195,7 +215,7 @@ def _ours(model: Model, source: Sequence[int], beam: int, renormalise: bool) -> 
     watching = _Watching(beam)
     start = prefill(asked, Padded.from_lists([list(source)]), [()])
     (found,) = beam_search(asked.decoder, start, [limits], config, watching)
-    return _Search(found[0], limits.longest, min(watching.gaps))
+    return _Search(found[0], limits.longest, min(watching.gaps, default=math.inf))
 
 
 def _forced(model: Model, source: Sequence[int], target: Sequence[int]) -> tuple[float, ...]:

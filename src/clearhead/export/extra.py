@@ -20,7 +20,8 @@ def program(name: str) -> Any:
             module = importlib.import_module(name)
     except ImportError as error:
         raise InputError(
-            f"{name} is needed for this, and cannot be imported ({error}): pip install 'clearhead[exchange]'"
+            f"{name} is needed for this, and cannot be imported ({error}); in the checkout: "
+            ".venv/bin/python -m pip install --editable '.[exchange]'"
         ) from None
     if name == "transformers":
         module.logging.set_verbosity_error()

@@ -53,6 +53,10 @@ def write_marian(directory: Path, bundle: Bundle, config: TransformerConfig) -> 
     theirs = to_marian(bundle.model, config)
     with quietly():
         theirs.save_pretrained(str(directory))
+    mode = (
+        (directory / "config.json").stat().st_mode
+    )  # as the umask has it; safetensors leave theirs to its owner alone
+    (directory / "model.safetensors").chmod(mode)
     _write_models(directory, source, target)
     separate = pieces_of(source) != pieces_of(target)
     _write_json(directory / "vocab.json", {piece: place for place, piece in enumerate(pieces_of(source))})

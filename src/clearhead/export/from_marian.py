@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.base.errors import BundleError
-from clearhead.bundle.weights import read_tensors
+from clearhead.bundle.weights import Signature, read_header, read_tensors
 from clearhead.config.strict import structure
 from clearhead.export.marian_folder import NEW, MarianFolder, Side
 from clearhead.export.naming import by_turns, in_halves, layer_pairs
@@ -29,6 +29,7 @@ NORM_EPSILON = 1e-5  # that of every Marian model in transformers
 OFF = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 SHARED, SOURCE, TARGET = "model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 OUTPUT, BIAS = "lm_head.weight", "final_logits_bias"
+ROUNDED = 4e-3  # bfloat16 has 8 bits for what is at most 1
 POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 
 
@@ -38,23 +39,13 @@ def from_marian(folder: MarianFolder) -> tuple[Seq2Seq, TransformerConfig]:
     Where their decoder starts from PAD, that row is our BOS, and our PAD is a row that has no probability. Raises
     BundleError for what is missing, damaged or without a counterpart.
     """
-    tensors = {
-        name: tensor.float() if tensor.is_floating_point() else tensor
-        for name, tensor in read_tensors(folder.weights).items()
-    }
+    _check_header(read_header(folder.weights), folder)
+    tensors = {name: tensor.float() for name, tensor in read_tensors(folder.weights).items()}
     tables = _tables(tensors, folder)
     config = transformer_config(folder, _kind(tables, folder), bool(tensors.get(BIAS, torch.zeros(1)).any()))
-    taken = set(_used(tensors, folder, config))
     state = dict(_parameters(tensors, tables, folder, config))
-    _check_rest(tensors, {*taken, *POSITIONS}, folder, config)
+    _check_positions(tensors, folder, config)
     model = build(config, device="meta")
-    wanted = model.state_dict()
-    for name, tensor in wanted.items():
-        if name not in state or state[name].shape != tensor.shape:
-            found = list(state[name].shape) if name in state else "nothing"
-            raise BundleError(
-                f"{folder.weights}: what becomes {name!r} should be {list(tensor.shape)} and is {found}, by config.json"
-            )
     parameters: dict[int, nn.Parameter] = {}
     for name, tensor in state.items():  # what is tied stays one Parameter
         state[name] = parameters.setdefault(id(tensor), nn.Parameter(tensor.contiguous()))
@@ -69,13 +60,17 @@ def transformer_config(folder: MarianFolder, embeddings: str, bias: bool) -> Tra
     """
     figures, where = folder.figures, folder.path / "config.json"
     for key in OFF:
-        if figures.get(key):
+        if folder.flag(key, False):
             raise BundleError(f"{where}: {key} = {figures[key]!r} has no counterpart; it must be false")
+    if not folder.flag("is_encoder_decoder", True):
+        raise BundleError(f"{where}: is_encoder_decoder = False has no counterpart; it must be true")
+    if figures.get("quantization_config") is not None:
+        raise BundleError(f"{where}: quantization_config = {figures['quantization_config']!r} has no counterpart")
     for one, other in (("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_dim", "decoder_ffn_dim")):
         if folder.whole(one) != folder.whole(other):
             raise BundleError(f"{where}: {one} and {other} differ, {figures[one]} and {figures[other]}; they must not")
     activation = figures.get("activation_function")
-    if activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         listed = ", ".join(ACTIVATIONS)
         raise BundleError(f"{where}: activation_function = {activation!r} has no counterpart; there are {listed}")
     if folder.whole("d_model") % 2:
@@ -93,7 +88,7 @@ def transformer_config(folder: MarianFolder, embeddings: str, bias: bool) -> Tra
         "activation": ACTIVATIONS[activation],
         "positions": {"kind": "sinusoidal", "max_positions": folder.whole("max_position_embeddings")},
         "layer_norm_epsilon": NORM_EPSILON,
-        "scale_embeddings": bool(figures.get("scale_embedding", False)),
+        "scale_embeddings": folder.flag("scale_embedding", False),
         "output_bias": bias or folder.target.ids[PAD] == NEW,
     }
     if embeddings != "tied":
@@ -106,11 +101,33 @@ def transformer_config(folder: MarianFolder, embeddings: str, bias: bool) -> Tra
 # ------------------------------------------------------------------------------------------------------------- inside
 
 
+def _check_header(header: Signature, folder: MarianFolder) -> None:
+    """Refuse a file whose tensors are not those that config.json calls for, by name, type and shape."""
+    config = transformer_config(folder, "separate", bias=True)  # the largest: that two matrices are one shows later
+    pairs = list(layer_pairs(config.encoder_layers, config.decoder_layers, bias=True))
+    if lacking := next((pair.theirs for pair in pairs if pair.theirs not in header), None):
+        raise BundleError(f"{folder.weights}: lacks {lacking!r}, which config.json calls for")
+    shapes = {name: tuple(tensor.shape) for name, tensor in build(config, device="meta").state_dict().items()}
+    wanted = {pair.theirs: shapes[pair.ours] for pair in pairs}
+    source, target = (sum(place != NEW for place in side.ids) for side in (folder.source, folder.target))
+    wanted |= {SOURCE: (source, config.d_model), TARGET: (target, config.d_model), OUTPUT: (target, config.d_model)}
+    wanted |= {SHARED: (target, config.d_model), BIAS: (1, target)}
+    if surplus := sorted(header.keys() - wanted.keys() - set(POSITIONS)):
+        raise BundleError(f"{folder.weights}: holds {surplus[0]!r}, which has no counterpart")
+    for name, (shape, dtype) in header.items():
+        if not dtype.is_floating_point:
+            said = str(dtype).removeprefix("torch.")
+            raise BundleError(f"{folder.weights}: {name!r} is {said}, but weights are floating-point numbers")
+        if shape != wanted.get(name, shape):
+            raise BundleError(
+                f"{folder.weights}: {name!r} should be {list(wanted[name])} and is {list(shape)}, by config.json"
+            )
+
+
 def _tables(tensors: dict[str, Tensor], folder: MarianFolder) -> tuple[Tensor, Tensor, Tensor]:
     """Source, target and output matrix: those of the file, or where it has none, the one that is shared."""
-    figures = folder.figures
-    shared = figures.get("share_encoder_decoder_embeddings", True)
-    tied = figures.get("tie_word_embeddings", True)
+    shared = folder.flag("share_encoder_decoder_embeddings", True)
+    tied = folder.flag("tie_word_embeddings", True)
     target = tensors.get(TARGET, tensors.get(SHARED))
     source = tensors.get(SOURCE, tensors.get(SHARED))
     output = tensors.get(OUTPUT)
@@ -121,7 +138,7 @@ def _tables(tensors: dict[str, Tensor], folder: MarianFolder) -> tuple[Tensor, T
     if output is None and tied:
         output = target
     for name, found in ((SOURCE, source), (TARGET, target), (OUTPUT, output)):
-        if found is None or found.dim() != 2:
+        if found is None:
             raise BundleError(f"{folder.weights}: lacks {name!r}, which config.json calls for")
     assert source is not None and target is not None and output is not None
     for key, on, one, other in (
@@ -144,15 +161,6 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return one is other or (one.shape == other.shape and torch.equal(one, other))
 
 
-def _used(tensors: dict[str, Tensor], folder: MarianFolder, config: TransformerConfig) -> Iterator[str]:
-    """The names that are used."""
-    yield from (SHARED, SOURCE, TARGET, OUTPUT, BIAS)
-    for pair in layer_pairs(config.encoder_layers, config.decoder_layers, bias=True):
-        if pair.theirs not in tensors:
-            raise BundleError(f"{folder.weights}: lacks {pair.theirs!r}, which config.json calls for")
-        yield pair.theirs
-
-
 def _parameters(
     tensors: dict[str, Tensor], tables: tuple[Tensor, Tensor, Tensor], folder: MarianFolder, config: TransformerConfig
 ) -> Iterator[tuple[str, Tensor]]:
@@ -165,8 +173,6 @@ def _parameters(
     yield "encoder.input.embedding.weight", written if config.embeddings == "tied" else _rows(source, folder.source)
     if config.output_bias:
         bias = tensors.get(BIAS, target.new_zeros(1, target.shape[0])).flatten()
-        if bias.shape != target.shape[:1]:
-            raise BundleError(f"{folder.weights}: {BIAS!r} has {bias.shape[0]} numbers for {target.shape[0]} tokens")
         ids = torch.tensor(folder.target.ids)
         yield "decoder.output.bias", bias[ids.clamp(min=0)].masked_fill(ids == NEW, NEVER)
 
@@ -174,18 +180,14 @@ def _parameters(
 def _rows(matrix: Tensor, side: Side) -> Tensor:
     """The rows of an embedding in the order of our ids, a new one zero."""
     ids = torch.tensor(side.ids)
-    if int(ids.max()) >= matrix.shape[0]:
-        raise BundleError(f"the vocabulary has more pieces than its matrix rows, {matrix.shape[0]}")
     return by_turns(matrix[ids.clamp(min=0)].masked_fill((ids == NEW)[:, None], 0.0), 1)
 
 
-def _check_rest(tensors: dict[str, Tensor], taken: set[str], folder: MarianFolder, config: TransformerConfig) -> None:
-    """What else the file holds: nothing but the sinusoids, as they must be."""
-    surplus = sorted(set(tensors) - taken)
-    if surplus:
-        raise BundleError(f"{folder.weights}: holds {surplus[0]!r}, which has no counterpart")
+def _check_positions(tensors: dict[str, Tensor], folder: MarianFolder, config: TransformerConfig) -> None:
+    """A table of positions may be there; it must be that of the sinusoids, which the model makes itself."""
     for name in POSITIONS:
         if name in tensors:
-            expected = in_halves(sinusoidal_table(tensors[name].shape[0], config.d_model), 1).float()
-            if tensors[name].shape != expected.shape or not torch.allclose(tensors[name], expected, rtol=0, atol=1e-3):
+            found = tensors[name]
+            expected = in_halves(sinusoidal_table(found.shape[0] if found.dim() else 0, config.d_model), 1).float()
+            if found.shape != expected.shape or not torch.allclose(found, expected, rtol=0, atol=ROUNDED):
                 raise BundleError(f"{folder.weights}: {name!r} is not the table of sinusoids; it has no counterpart")

@@ -59,6 +59,10 @@ class MarianFolder:
             raise BundleError(f"{self.path / 'config.json'}: {key}: expected a whole number, got {value!r}")
         return value
 
+    def flag(self, key: str, default: bool) -> bool:
+        """What config.json says under `key`; BundleError if that is neither true nor false."""
+        return _flag(self.figures, key, default, self.path / "config.json")
+
 
 def read_folder(path: Path) -> MarianFolder:
     """Read everything but the weights. Raises BundleError for what is missing, damaged, or cannot be used."""
@@ -82,12 +86,14 @@ def read_folder(path: Path) -> MarianFolder:
         )
     settings = _table(path / "tokenizer_config.json")
     generation = _table(path / "generation_config.json") if (path / "generation_config.json").exists() else {}
-    shared = not settings.get("separate_vocabs", False)
+    shared = not _flag(settings, "separate_vocabs", False, path / "tokenizer_config.json")
     folder = MarianFolder(path, figures, _EMPTY, _EMPTY, ("", ""), shared)
-    start = generation.get("decoder_start_token_id", figures.get("decoder_start_token_id"))
+    # Of two files that say it, transformers heeds the second.
+    begins = "generation_config.json" if generation.get("decoder_start_token_id") is not None else "config.json"
+    start = (generation if begins != "config.json" else figures).get("decoder_start_token_id")
     target_file = path / ("vocab.json" if shared else "target_vocab.json")
     names = tuple(_name(settings, key, default, path) for key, default in _SPECIAL_NAMES)
-    specials = (folder.whole("pad_token_id"), folder.whole("eos_token_id"), start)
+    specials = (folder.whole("pad_token_id"), folder.whole("eos_token_id"), start, begins)
     target, start_name = _side(path / "target.spm", target_file, names, specials, path)
     if shared:
         source = Side(_model(path / "source.spm"), target.pieces, target.ids)
@@ -108,16 +114,17 @@ _SPECIAL_NAMES = (("pad_token", "<pad>"), ("unk_token", "<unk>"), ("eos_token", 
 
 
 def _side(
-    model: Path, table: Path, names: tuple[str, ...], specials: tuple[int, int, Any] | None, folder: Path
+    model: Path, table: Path, names: tuple[str, ...], specials: tuple[int, int, Any, str] | None, folder: Path
 ) -> tuple[Side, str]:
     """One side, and the name of the piece that the decoder starts from.
 
     `names` are those of PAD, UNK and EOS; of a source, which has no `specials`, also of the start if it has it.
-    `specials` are the ids of PAD and EOS and of the decoder's start.
+    `specials` are the ids of PAD and EOS and of the decoder's start, and the file that says the last.
     """
     vocabulary = _table(table)
-    by_id = {place: piece for piece, place in vocabulary.items()}
-    if any(type(place) is not int for place in by_id) or sorted(by_id) != list(range(len(vocabulary))):
+    numbered = all(type(place) is int for place in vocabulary.values())
+    by_id = {place: piece for piece, place in vocabulary.items()} if numbered else {}
+    if not numbered or sorted(by_id) != list(range(len(vocabulary))):
         raise BundleError(f"{table}: its ids do not go from 0 to {len(vocabulary) - 1}, each once")
     lacking = [name for name in names[:3] if name not in vocabulary]
     if lacking:
@@ -137,7 +144,7 @@ def _side(
 
 
 def _checked_start(
-    told: tuple[int, int, Any], found: tuple[int, int, int], by_id: Mapping[int, str], folder: Path, table: Path
+    told: tuple[int, int, Any, str], found: tuple[int, int, int], by_id: Mapping[int, str], folder: Path, table: Path
 ) -> int:
     """Where the decoder starts, once config.json and the vocabulary agree about PAD and EOS."""
     where, (pad, unk, eos) = folder / "config.json", found
@@ -147,9 +154,17 @@ def _checked_start(
     start = told[2]
     if type(start) is not int or start not in by_id or start in (unk, eos):
         raise BundleError(
-            f"{where}: decoder_start_token_id is {start!r}; expected that of {by_id[pad]!r}, or a piece of its own"
+            f"{folder / told[3]}: decoder_start_token_id is {start!r}; expected that of {by_id[pad]!r}, or a piece of "
+            "its own"
         )
     return start
+
+
+def _flag(settings: Mapping[str, Any], key: str, default: bool, where: Path) -> bool:
+    value = settings.get(key, default)
+    if type(value) is not bool:
+        raise BundleError(f"{where}: {key}: expected true or false, got {value!r}")
+    return value
 
 
 def _name(settings: Mapping[str, Any], key: str, default: str, folder: Path) -> str:
@@ -161,8 +176,9 @@ def _name(settings: Mapping[str, Any], key: str, default: str, folder: Path) -> 
 
 
 def _forbidden(generation: Mapping[str, Any]) -> tuple[int, ...]:
-    words = generation.get("bad_words_ids") or []
-    return tuple(word[0] for word in words if isinstance(word, list) and word and type(word[0]) is int)
+    words = generation.get("bad_words_ids")
+    listed = words if isinstance(words, list) else []
+    return tuple(word[0] for word in listed if isinstance(word, list) and word and type(word[0]) is int)
 
 
 def _model(path: Path) -> bytes:

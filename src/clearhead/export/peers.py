@@ -9,7 +9,7 @@ import torch
 
 from clearhead.base.errors import InputError
 from clearhead.export.extra import program, quietly
-from clearhead.text.symbols import EOS
+from clearhead.text.symbols import BOS, EOS
 
 __all__ = ["CTranslate2Peer", "MarianPeer"]
 
@@ -17,8 +17,8 @@ __all__ = ["CTranslate2Peer", "MarianPeer"]
 class MarianPeer:
     """A folder of a Marian model, as transformers loads it.
 
-    `source_ids` and `target_ids` say which id there is each of ours (None: the same); the decoder starts as its
-    configuration says.
+    `source_ids` and `target_ids` say which id there is each of ours (None: the same). Raises InputError where it cannot
+    be loaded, or its decoder starts from another token than our BOS.
     """
 
     renormalises = False
@@ -33,13 +33,17 @@ class MarianPeer:
                 self._model = self._transformers.MarianMTModel.from_pretrained(
                     str(folder), local_files_only=True, use_safetensors=True, dtype=torch.float32
                 ).eval()
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # whatever it says of somebody's files: it checks them by many kinds of error
             raise InputError(f"{folder}: transformers cannot load it: {error}") from None
-        self._model.generation_config = self._transformers.GenerationConfig()  # the folder's own would mix in
         config = self._model.config
-        self._start: int = config.decoder_start_token_id
         self._source = range(config.vocab_size) if source_ids is None else source_ids
         self._target = range(config.decoder_vocab_size) if target_ids is None else target_ids
+        self._start = self._target[BOS]
+        begins = self._model.generation_config.decoder_start_token_id
+        begins = config.decoder_start_token_id if begins is None else begins
+        if begins != self._start:
+            raise InputError(f"{folder}: its decoder starts from {begins}, and not from {self._start}")
+        self._model.generation_config = self._transformers.GenerationConfig()  # the folder's own would mix in
         self._back = {there: here for here, there in enumerate(self._target) if there >= 0}
 
     def score(self, source: Sequence[int], target: Sequence[int]) -> list[float]:

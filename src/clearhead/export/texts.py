@@ -13,9 +13,10 @@ from clearhead.formats.lines import read_lines
 from clearhead.text.symbols import EOS, SPECIALS
 from clearhead.text.tokenizer import Tokenizer, Tokenizers
 
-__all__ = ["check_tokenizers", "sample_texts"]
+__all__ = ["check_tokenizers", "read_texts", "sample_texts"]
 
 SENTENCES, LONGEST, MOST_LINES = 12, 24, 200
+MOST_TOKENS = 512
 
 
 def sample_texts(tokenizer: Tokenizer, sample: Path | None) -> list[str]:
@@ -35,6 +36,19 @@ def sample_texts(tokenizer: Tokenizer, sample: Path | None) -> list[str]:
     return [text for text in texts if text]
 
 
+def read_texts(tokenizer: Tokenizer, texts: Sequence[str], positions: int | None) -> list[list[int]]:
+    """The texts as a model reads them, each with EOS; those without a token are left out.
+
+    Each is cut to a quarter of the model's `positions` (of 512 where it sets no limit), so that no translation reaches
+    their end. Raises InputError if nothing is left.
+    """
+    most = max(1, (positions or MOST_TOKENS) // 4)
+    lines = [[*ids[:most], EOS] for ids in tokenizer.encode_all(texts) if ids]
+    if not lines:
+        raise InputError("there is no text to compare by: give a file with a few sentences as --sample")
+    return lines
+
+
 def check_tokenizers(
     tokenizers: Tokenizers,
     folder: Path,
@@ -50,14 +64,17 @@ def check_tokenizers(
     try:
         with quietly():
             theirs = program("transformers").MarianTokenizer.from_pretrained(str(folder), local_files_only=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # whatever it says of somebody's files: it checks them by many kinds of error
         raise InputError(f"{folder}: transformers cannot load its tokenizer: {error}") from None
     for side, tokenizer, ids in (("source", tokenizers.source, source_ids), ("target", tokenizers.target, target_ids)):
         for text in texts:
             ours = [*tokenizer.encode(text), EOS]
             mapped = ours if ids is None else [ids[token] for token in ours]
-            with quietly():
-                found = theirs(text).input_ids if side == "source" else theirs(text_target=text).input_ids
+            try:
+                with quietly():
+                    found = theirs(text).input_ids if side == "source" else theirs(text_target=text).input_ids
+            except Exception as error:
+                raise InputError(f"{folder}: transformers' tokenizer cannot cut a text: {error}") from None
             if mapped != found:
                 raise DecodingError(
                     f"transformers cuts a {side} text into other pieces: {text!r} is {tokenizer.pieces(ours)} here and "

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from clearhead.base.errors import InputError
 from clearhead.base.files import atomic_directory
-from clearhead.bundle.bundle import Bundle, Weights, load_bundle
+from clearhead.bundle.bundle import Weights, load_bundle
 from clearhead.export.agreement import Agreement, check_agreement
 from clearhead.export.extra import program
 from clearhead.export.folders import pieces_of, transformer_of, write_ctranslate2, write_marian
 from clearhead.export.peers import CTranslate2Peer, MarianPeer
-from clearhead.export.texts import check_tokenizers, sample_texts
-from clearhead.text.symbols import EOS
+from clearhead.export.texts import check_tokenizers, read_texts, sample_texts
 
 __all__ = ["Program", "export_bundle"]
 
@@ -34,6 +31,7 @@ def export_bundle(
     bundle = load_bundle(path, weights=weights, device="cpu")
     config = transformer_of(bundle, str(path))
     texts = sample_texts(bundle.tokenizers.source, sample)
+    sources = read_texts(bundle.tokenizers.source, texts, bundle.model.max_positions)
     with atomic_directory(out) as unfinished:
         if to == "ctranslate2":
             write_ctranslate2(unfinished, bundle, config)
@@ -43,13 +41,4 @@ def export_bundle(
             write_marian(unfinished, bundle, config)
             check_tokenizers(bundle.tokenizers, unfinished, texts)
             peer = MarianPeer(unfinished)
-        return check_agreement(bundle.model, peer, _read(bundle, texts), bundle.tokenizers.target.vocab_size)
-
-
-def _read(bundle: Bundle, texts: Sequence[str]) -> list[list[int]]:
-    """The texts as the model reads them, those without a token left out, cut where its positions end."""
-    limit = bundle.model.max_positions or 512
-    lines = [ids[: limit // 4] for ids in bundle.tokenizers.source.encode_all(texts) if ids]
-    if not lines:
-        raise InputError("the sample has no text: name a file with a few sentences")
-    return [[*ids, EOS] for ids in lines]
+        return check_agreement(bundle.model, peer, sources, bundle.tokenizers.target.vocab_size)

@@ -13,7 +13,7 @@ from clearhead.export.extra import program
 from clearhead.export.from_marian import from_marian
 from clearhead.export.marian_folder import MarianFolder, read_folder
 from clearhead.export.peers import MarianPeer
-from clearhead.export.texts import check_tokenizers, sample_texts
+from clearhead.export.texts import check_tokenizers, read_texts, sample_texts
 from clearhead.text.languages import parse_pair, translation_pair
 from clearhead.text.mapped import MappedTokenizer
 from clearhead.text.symbols import EOS
@@ -49,9 +49,9 @@ def import_folder(
         )
     texts = sample_texts(source, sample)
     check_tokenizers(tokenizers, folder, texts, read.source.ids, read.target.ids)
-    lines = [ids[: max(1, (config.max_positions or 512) // 4)] for ids in source.encode_all(texts) if ids]
+    sources = read_texts(source, texts, config.max_positions)
     peer = MarianPeer(folder, read.source.ids, read.target.ids)
-    agreement = check_agreement(model, peer, [[*ids, EOS] for ids in lines], target.vocab_size)
+    agreement = check_agreement(model, peer, sources, target.vocab_size)
     origin = {"kind": "marian", "folder": folder.resolve().name, "agreement": str(agreement)}
     summary: dict[str, Any] = {"imported": origin}
     if source.config.symbols:

@@ -19,6 +19,7 @@ from clearhead.decoding.select import NOT_A_NUMBER
 from clearhead.decoding.unknown import with_unknown, written
 from clearhead.engine.abreast import abreast
 from clearhead.engine.choose import Engine
+from clearhead.engine.processors import usable_processors
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.padding import Padded
 from clearhead.recipes.batching import attempt, batches
@@ -36,7 +37,7 @@ Progress = Callable[[int], None]
 """Called now and then with the number of texts done so far."""
 
 CPU_TOKENS, GPU_TOKENS = 4096, 65536
-"""Sentences × longest source × hypotheses in one batch; in the native library, of one thread."""
+"""Sentences × longest source × hypotheses in one batch; in the native library, source tokens × hypotheses a thread."""
 
 Job = tuple[int, int, Piece]
 """The line of a text in its window, the number of a piece of it, and that piece."""
@@ -53,6 +54,13 @@ class _Pair:
     @property
     def length(self) -> int:
         return len(self.source) + len(self.target) + 2
+
+
+class _Abandoned(BaseException):
+    """Whoever is told of the progress raised `error`: nothing that a batch could be tried in halves for."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
 class Steps:
@@ -86,17 +94,19 @@ class Searcher:
 
     @property
     def plain(self) -> Seq2Seq:
-        """The modules as they were trained; InputError where their weights were let go."""
-        if self.engine.plain is None:
+        """The modules as they were trained; InputError where they cannot be had, BundleError where they are gone."""
+        if (found := self.engine.as_trained()) is None:
             raise InputError(
                 f"this needs the weights as they were trained, and precision {self.engine.precision} keeps them packed "
                 "alone: leave out the precision"
             )
-        return self.engine.plain
+        return found
 
     def check(self, config: DecodingConfig, batch_tokens: int | None, *, native: bool = True) -> None:
         """Raises InputError for what cannot be; `native` says whether the native library might do all that is asked."""
         device = self.engine.device
+        if batch_tokens is not None and type(batch_tokens) is not int:
+            raise InputError(f"batch_tokens: must be a whole number, got {batch_tokens!r}")
         if batch_tokens is not None and batch_tokens < 1:
             raise InputError(f"batch_tokens: must be at least 1, got {batch_tokens}")
         if not config.reproducible:
@@ -105,7 +115,7 @@ class Searcher:
             raise InputError("batch_tokens cannot be chosen with reproducible, whose batches have a size of their own")
         if device.type != "cpu":
             raise InputError(f"reproducible works on a CPU, not on {device}: choose the device cpu")
-        if self.engine.plain is None and not (native and self._native(config)):
+        if not self.engine.has_plain and not (native and self._native(config)):
             raise InputError(
                 f"reproducible in precision {self.engine.precision} is for searches of the native library, which are "
                 "without sampling, glossary, ensemble and scoring: leave out the precision"
@@ -133,17 +143,26 @@ class Searcher:
 
         def told(count: int) -> None:
             """`count` of the native library's are done: of the texts about as many in proportion."""
-            if progress is not None:
-                blank = len(plans) - len({line for line, _, _ in jobs})
+            if progress is None:
+                return
+            blank = len(plans) - len({line for line, _, _ in jobs})
+            try:
                 progress(done + blank + count * (len(plans) - blank) // max(len(jobs), 1))
+            except Exception as error:
+                raise _Abandoned(error) from None
 
-        for batch, results in self._results(jobs, config, batch_tokens, name, told):
-            for (line, part, _), hypotheses in zip(batch, results, strict=True):
-                found[line][part] = hypotheses or []
-                waiting[line] -= 1
-            if progress is not None:
-                progress(done + waiting.count(0))
-        return found
+        try:
+            for batch, results in self._results(jobs, config, batch_tokens, name, told):
+                for (line, part, _), hypotheses in zip(batch, results, strict=True):
+                    found[line][part] = hypotheses or []
+                    waiting[line] -= 1
+                if progress is not None:
+                    progress(done + waiting.count(0))
+        except _Abandoned as abandoned:
+            reason = abandoned.error
+        else:
+            return found
+        raise reason
 
     def score(
         self,
@@ -165,9 +184,10 @@ class Searcher:
         found: dict[int, Hypothesis] = {}
         longest = encoded[-1].length if encoded else 0
         budget = self._budget(config, batch_tokens, 1, longest)
+        model = self.engine.as_trained() or self.engine.model
         for batch in batches(encoded, budget, lambda each: each.length):
             results = attempt(
-                batch, lambda these: self._force(these, config), lambda each: f"pair {done + each.line + 1}"
+                batch, lambda these: self._force(model, these, config), lambda each: f"pair {done + each.line + 1}"
             )
             found.update({each.line: one for each, one in zip(batch, results, strict=True) if one is not None})
             if progress is not None:
@@ -202,7 +222,9 @@ class Searcher:
         """
         native = self._native(config)
         if native is not None:
-            given, jobs = [job for job in jobs if not job[2].phrases], [job for job in jobs if job[2].phrases]
+            able = [not piece.phrases and self._reaches(native, piece, config) for _, _, piece in jobs]
+            given = [job for job, here in zip(jobs, able, strict=True) if here]
+            jobs = [job for job, here in zip(jobs, able, strict=True) if not here]
             if given:
                 found = attempt(given, lambda each: self._natively(each, config, batch_tokens, name, told), name)
                 yield given, found
@@ -215,8 +237,11 @@ class Searcher:
 
         model = self._model(config)
         packed = model is self.engine.model and self.engine.name == "fast" and self.engine.device.type == "cpu"
-        threads = torch.get_num_threads() if packed else 1
+        threads = self._threads() if packed else 1
         yield from zip(parts, abreast(model, parts, run, threads), strict=True)
+
+    def _threads(self) -> int:
+        return min(torch.get_num_threads(), usable_processors())
 
     def _batches(self, jobs: Sequence[Job], config: DecodingConfig, batch_tokens: int | None) -> Iterator[list[Job]]:
         """Batches of the jobs; those with phrases, which take a wider beam, by themselves."""
@@ -240,7 +265,7 @@ class Searcher:
             config,
             prefixes=[piece.prefix for _, _, piece in jobs],
             batch_tokens=batch_tokens or CPU_TOKENS,
-            threads=torch.get_num_threads(),
+            threads=self._threads(),
             progress=told,
         )
         self.steps.add(*self.engine.native.steps)
@@ -258,6 +283,9 @@ class Searcher:
         config = config.model_copy(update={"beam": max(config.beam, FORCED_BEAM)})
         return self._named(constrained_search(model, source, config, phrases, prefixes=prefixes, keys=keys))
 
+    def _reaches(self, native: NativeModel, piece: Piece, config: DecodingConfig) -> bool:
+        return native.reaches(config, len(piece.ids) + len(self._lead), len(piece.prefix))
+
     def _read(self, piece: Piece) -> list[int]:
         """What the encoder reads."""
         return [*self._lead, *piece.ids, EOS]
@@ -273,6 +301,6 @@ class Searcher:
     def _named(self, found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         return found if self._unknown is None else [written(each, self._unknown) for each in found]
 
-    def _force(self, pairs: Sequence[_Pair], config: DecodingConfig) -> list[Hypothesis]:
+    def _force(self, model: Model, pairs: Sequence[_Pair], config: DecodingConfig) -> list[Hypothesis]:
         source = Padded.from_lists([[*self._lead, *pair.source, EOS] for pair in pairs], self.engine.device)
-        return force(self.engine.plain or self.engine.model, source, [pair.target for pair in pairs], config)
+        return force(model, source, [pair.target for pair in pairs], config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import torch
 from clearhead.base.errors import BundleError, DecodingError, InputError
 from clearhead.base.log import logger
 from clearhead.bundle.bundle import Bundle, Weights, load_bundle
+from clearhead.bundle.manifest import read_manifest
 from clearhead.decoding.config import DecodingConfig
 from clearhead.decoding.penalties import formula
 from clearhead.engine.choose import EngineName, choose_engine
@@ -31,6 +33,7 @@ from clearhead.training.device import choose_device
 
 if TYPE_CHECKING:
     from clearhead.engine.products import Precision
+    from clearhead.models.seq2seq import Seq2Seq
 
 __all__ = ["Outcome", "Translator", "as_json", "header", "load", "translate_file"]
 
@@ -47,10 +50,10 @@ def load(
     Several paths make an ensemble; its members must share tokenizer and languages. `device` None is the first GPU,
     else the CPU. `weights`: "raw" as trained, "ema" their moving average, "auto" the average if there is one.
     `engine`: "plain" the modules as they were trained, "fast" their weights packed anew, "auto" the fast one where it
-    can run the model and is worth it. `precision` of the fast engine: "fp32", "bf16" or "int8"; in the last two the
-    weights are kept packed alone, so that what needs them as they were trained (alignments, `inspect`) is refused.
-    Raises BundleError for what is missing, damaged or does not fit, ConfigError for an engine or a precision that the
-    model or the device cannot have.
+    can run the model and is worth it. `precision` of the fast engine: "fp32", "bf16" or "int8". Its weights are kept
+    packed alone: what needs them as they were trained (alignments, `inspect`) reads the bundle once more, and in the
+    last two is refused. Raises BundleError for what is missing, damaged or does not fit, ConfigError for an engine or a
+    precision that the model or the device cannot have, MemoryError.
 
     `load("runs/demo-en-de").translate(["Turn off the lights"])[0].text` is a translation.
     """
@@ -58,16 +61,39 @@ def load(
     if not paths:
         raise BundleError("no bundle given: name at least one")
     chosen = choose_device("auto" if device is None else str(device))
-    whole = precision == "fp32" or len(paths) > 1  # else the weights are packed as they are read
-    bundles = [load_bundle(each, weights=weights, device=chosen, whole=whole) for each in paths]
+    alone = len(paths) == 1 and engine != "plain"  # then the weights are packed as they are read
+    bundles = [load_bundle(each, weights=weights, device=chosen, whole=not alone) for each in paths]
     first = bundles[0]
     for other in bundles[1:]:
         _check_ensemble(first, other)
     if tags := first.training.get("tags"):
         logger.info("%s was trained with tags: %s; --tag chooses one", first.path, ", ".join(map(str, tags)))
     model = first.model if len(bundles) == 1 else ensemble([each.model for each in bundles])
-    chosen_engine = choose_engine(model, engine, precision, consume=precision != "fp32", reader=first.reader)
+    reread = _Reread(first, weights, chosen) if alone and precision == "fp32" else None
+    consume = alone or precision != "fp32"
+    chosen_engine = choose_engine(model, engine, precision, consume=consume, reader=first.reader, reread=reread)
     return Translator(chosen_engine, first.tokenizers, first.languages)
+
+
+class _Reread:
+    """The model of a bundle once more, read when somebody first asks. Threads may share one."""
+
+    def __init__(self, bundle: Bundle, weights: Weights, device: torch.device) -> None:
+        assert bundle.path is not None, "a bundle in memory alone"
+        self._path, self._weights, self._device = bundle.path.absolute(), weights, device
+        self._manifest = read_manifest(self._path)
+        self._lock = threading.Lock()
+        self._model: Seq2Seq | None = None
+
+    def __call__(self) -> Seq2Seq:
+        """Raises BundleError if it is not there any more as it was."""
+        with self._lock:
+            if self._model is None:
+                found = load_bundle(self._path, weights=self._weights, device=self._device).model
+                if read_manifest(self._path) != self._manifest:
+                    raise BundleError(f"{self._path}: was written anew after it was loaded; load it again")
+                self._model = found
+            return self._model
 
 
 def _check_ensemble(first: Bundle, other: Bundle) -> None:
@@ -94,13 +120,13 @@ def header(translator: Translator, config: DecodingConfig, name: str) -> str:
         method += f", seed {config.seed}"
     else:
         method = f"beam {config.beam}" if config.beam > 1 else "greedy"
-    config = translator.within_positions(config)
+    config, threads = translator.within_positions(config), torch.get_num_threads()
     limit = f"source × {config.max_length_ratio:g} + {config.max_length_extra} tokens"
     if config.max_length is not None:
         limit += f", at most {config.max_length}"
     return (
-        f"{name}: {'→'.join(translator.languages)}, {millions:.1f}M parameters, {translator.device}, "
-        f"{torch.get_num_threads()} threads; {translator.engine.description}; "
+        f"{name}: {'→'.join(translator.languages)}, {millions:.1f}M parameters; {translator.device}, "
+        f"{threads} thread{'s' * (threads != 1)}; {translator.engine.description}; "
         f"{method}, score {formula(config)}, length ≤ {limit}" + (", reproducible" if config.reproducible else "")
     )
 

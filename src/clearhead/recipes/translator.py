@@ -72,7 +72,10 @@ class Translator:
 
     @property
     def model(self) -> Seq2Seq:
-        """The modules as they were trained, to inspect and align; InputError where their weights were let go."""
+        """The modules as they were trained, to inspect and align; read again if they were packed in fp32 and let go.
+
+        InputError where a precision keeps their weights packed alone, BundleError where the bundle is no longer there.
+        """
         return self._searcher.plain
 
     @property
@@ -106,7 +109,8 @@ class Translator:
         begins ("" where nothing is forced), `glossary` the terms that it holds; texts with a term are searched with a
         beam of 10 or more, the others as ever. `sampling` draws `n_best` translations at random, those of the n-th
         text from `seed` and n alone. With `reproducible` a text is translated alike to the last bit of its score,
-        alone, in any batch and any order (on one machine with one number of threads); that takes longer, and a CPU.
+        alone, in any batch and any order, on one machine. The native library does so in any case, with any number of
+        threads; elsewhere it takes longer, a CPU, and one number of threads.
         For very many texts see `stream`. Raises ConfigError for an option out of range, and InputError for two that do
         not go together; a text that cannot be translated raises nothing but is flagged "failed".
         """
@@ -191,6 +195,10 @@ class Translator:
     def writing_unknown(self) -> Translator:
         """This translator, whose searches may write UNK: for words that a `Linker` replaces."""
         return self._like(self.tag, True)
+
+    def check(self, config: DecodingConfig, *, phrases: bool = False) -> None:
+        """Raises InputError for what this translator cannot do, before anything is read; `phrases`: with a glossary."""
+        self._searcher.check(config, None, native=not phrases)
 
     def _like(self, tag: str | None, unknown: bool) -> Translator:
         longest = self.max_source_length + len(self.lead)

@@ -151,6 +151,10 @@ class MappedTokenizer(Tokenizer):
             raise BundleError(f"{where}: the piece {twice!r} has two ids")
         if any(not piece or len(piece) > _LONGEST_PIECE for piece in self._ids):
             raise BundleError(f"{where}: a piece without characters, or with more than {_LONGEST_PIECE:,}")
+        try:
+            "".join(self._ids).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise BundleError(f"{where}: a piece with {error.object[error.start]!r}, which is no character") from None
         if self._pieces[len(SPECIALS) : self._learnt_from] != list(codes):
             raise BundleError(f"{where}: the language codes ({codes[0]}, …) do not come first among its pieces")
 

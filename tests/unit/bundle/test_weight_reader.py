@@ -1,6 +1,8 @@
 """Weights that are left in their file are read part by part, and make the model that they would have made at once."""
 
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +94,34 @@ def test_a_file_that_was_cut_after_it_was_opened_is_refused(tmp_path: Path) -> N
         file.truncate(200)
     with pytest.raises(BundleError, match="damaged"):
         opened.read()
+
+
+SCARCE = """
+import re, resource, sys
+from pathlib import Path
+from clearhead.base.errors import BundleError
+from clearhead.bundle.weights import TensorFile, read_tensors
+
+def leave(mebibytes):
+    used = int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (used + mebibytes * 2**20, resource.RLIM_INFINITY))
+
+opened = TensorFile(Path(sys.argv[1]))
+leave(40)
+for attempt in (lambda: read_tensors(Path(sys.argv[1])), opened.read):
+    try:
+        attempt()
+    except BundleError as error:
+        print(error)
+"""
+
+
+def test_a_file_for_which_there_is_no_memory_is_told(tmp_path: Path) -> None:
+    """Whether it is too much to be opened, or to be read."""
+    save_file({"a": torch.zeros(16_000_000)}, tmp_path / "x.safetensors")
+    done = subprocess.run(
+        [sys.executable, "-c", SCARCE, str(tmp_path / "x.safetensors")], capture_output=True, text=True
+    )
+    opening, reading = done.stdout.splitlines()
+    assert "x.safetensors: cannot be read (" in opening and "allocate" in opening, done.stderr
+    assert reading.endswith("x.safetensors: no memory for 'a', 64,000,000 bytes"), done.stderr

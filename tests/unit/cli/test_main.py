@@ -2,11 +2,13 @@
 
 import inspect
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from typer.testing import CliRunner, Result
 import clearhead
 from clearhead.cli import translate as command
 from clearhead.cli.main import app
+from clearhead.engine.library import absence, library
 from clearhead.recipes import searching as module
 from tests.unit.recipes.tiny import save_tiny, tiny_translator
 
@@ -333,7 +336,21 @@ def test_a_reader_that_leaves_ends_the_program_quietly(bundle: str) -> None:
 
 
 def test_version() -> None:
-    assert run("--version").stdout == f"clearhead {clearhead.__version__}\n"
+    """With what decides how quick it is, of which nothing heavy is imported."""
+    code = "import sys; from clearhead.cli.main import app; app(standalone_mode=False); print('torch' in sys.modules)"
+    for wish, told in (
+        ("0", "no native library: turned off by CLEARHEAD_NATIVE=0"),
+        ("portable", "native library: portable"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, "--version"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "CLEARHEAD_NATIVE": wish},
+        )
+        native = told if wish == "0" or library() is not None else f"no native library: {absence()}"
+        torch = f"torch {metadata.version('torch')}"
+        assert done.stdout == f"clearhead {clearhead.__version__} ({torch}; {native})\nFalse\n", done.stderr
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -58,7 +58,7 @@ def test_the_absence_of_the_library_changes_speed_alone(precision: str, request:
     request.getfixturevalue("without_library")
     without = choose_engine(transformer(), "auto" if precision == "int8" else "fast", precision)  # type: ignore[arg-type]
     assert (without.name, without.precision, without.native) == ("fast", precision, None)
-    assert "searched in PyTorch (no native library" in without.description
+    assert f"fast engine, {precision}, PyTorch (no native library: " in without.description
     figures = [
         [each.log_prob for each in force(model, Padded.from_lists(SOURCES), [[5, 6], [7], [8, 9, 10]])]
         for model in (with_library.model, without.model, transformer())
@@ -76,8 +76,7 @@ def test_auto_is_the_fast_engine_where_the_library_is() -> None:
     assert (engine.name, engine.plain) == ("fast", model)
     assert engine.native is not None
     level = native.library().level  # type: ignore[union-attr]
-    assert engine.description.startswith("fast engine in fp32: ")
-    assert level in engine.description and "searched by the native library" in engine.description
+    assert engine.description.startswith(f"fast engine, fp32, native library ({level}); fused products, ")
     config = DecodingConfig(beam=3, max_length=8)
     found = engine.native.search(SOURCES, config, batch_tokens=4096, threads=1)
     expected = best(plain_engine(model))
@@ -95,6 +94,25 @@ def test_double_precision_stays_plain_unless_asked_for() -> None:
         assert ours[1] == pytest.approx(theirs[1], abs=1e-12)
     with pytest.raises(ConfigError, match="precision int8: the weights are float64"):
         choose_engine(model, "auto", "int8")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_read_as_the_numbers_that_it_is(dtype: torch.dtype) -> None:
+    half = transformer().to(dtype)
+    same = transformer().to(dtype).float()
+    assert choose_engine(half, "auto", "fp32").name == "plain"
+    ours, theirs = choose_engine(half, "fast", "fp32"), choose_engine(same, "fast", "fp32")
+    assert best(ours) == best(theirs)
+    if ours.native is not None and theirs.native is not None:
+        config = DecodingConfig(beam=3, max_length=8)
+        found = [each.native.search(SOURCES, config, batch_tokens=99, threads=1) for each in (ours, theirs)]  # type: ignore[union-attr]
+        assert found[0] == found[1]
+
+
+def test_types_that_it_does_not_know_are_refused() -> None:
+    model = transformer().to(torch.float8_e4m3fn)
+    with pytest.raises(ConfigError, match="engine fast: the weights are float8_e4m3fn, which it does not know"):
+        choose_engine(model, "fast", "fp32")
 
 
 @pytest.mark.parametrize("make", [*PAIRS.values()][:2])
@@ -123,6 +141,23 @@ def test_engines_and_precisions_that_there_are_not(engine: str, precision: str, 
         choose_engine(transformer(), engine, precision)  # type: ignore[arg-type]
 
 
+def test_the_plain_model_is_read_again_when_it_is_asked_for() -> None:
+    calls: list[int] = []
+
+    def reread() -> Seq2Seq:
+        calls.append(1)
+        return transformer()
+
+    engine = choose_engine(transformer(), "fast", "fp32", consume=True, reread=reread)
+    assert (engine.plain, engine.has_plain, calls) == (None, True, [])
+    assert best(plain_engine(engine.as_trained())) == best(plain_engine(transformer()))  # type: ignore[arg-type]
+    without = choose_engine(transformer(), "fast", "fp32", consume=True)
+    assert (without.has_plain, without.as_trained()) == (False, None)
+    model = transformer()
+    kept = choose_engine(model, "fast", "fp32")
+    assert kept.has_plain and kept.as_trained() is model
+
+
 def test_consumed_weights_are_gone_and_what_they_said_stays() -> None:
     model = transformer()
     kept = choose_engine(transformer(), "fast", "int8")
@@ -138,7 +173,7 @@ def test_the_members_of_an_ensemble_are_fast() -> None:
     both = ensemble(models)
     engine = choose_engine(both, "fast", "fp32")
     assert engine.native is None
-    assert engine.description.endswith("an ensemble searched in PyTorch")
+    assert engine.description.startswith("fast engine, fp32, an ensemble in PyTorch, fp32 products by ")
     for ours, theirs in zip(best(engine), best(plain_engine(both))):
         assert ours[0] == theirs[0]
         assert ours[1] == pytest.approx(theirs[1], abs=1e-4)

@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from ctypes import c_char_p, c_int32, c_size_t, c_void_p
+from ctypes import c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from clearhead.engine import library as door
+from clearhead.engine import native_structures
 from clearhead.engine.library import LEVELS, VERSION, Library, absence, library
 
 NATIVE = Path(door.__file__).parent / "native"
@@ -179,22 +180,55 @@ def test_many_threads_load_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # ------------------------------------------------------------------------------------------------------- the real one
 
 
-def test_the_types_are_those_of_the_header() -> None:
+def test_the_types_are_those_of_the_header(native: Library) -> None:
     header = (NATIVE / "api.h").read_text(encoding="utf-8")
     declared = {
         name: (kind.strip(), parameters)
         for kind, name, parameters in re.findall(r"CH_EXPORT ([\w* ]+?)(ch_\w+)\(([^)]*)\);", header)
     }
-    plain = {"int32_t": c_int32, "size_t": c_size_t, "const char*": c_char_p}
+    plain = {"int32_t": c_int32, "size_t": c_size_t, "int64_t": c_int64, "const char*": c_char_p, "void": None}
 
     def kind_of(parameter: str) -> type:
         kind = parameter.rsplit(" ", 1)[0].strip()
         return plain.get(kind, c_void_p if kind.endswith("*") else type(None))
 
-    for name, (result, arguments) in door._TYPES.items():
-        kind, parameters = declared[name]
+    def told(kind: object) -> object:
+        """A pointer to a structure of ours is a pointer to C."""
+        return c_void_p if isinstance(kind, type) and issubclass(kind, ctypes._Pointer) else kind
+
+    native_structures.declare(native.handle)
+    functions = {name: getattr(native.handle, name) for name in declared}
+    assert functions.keys() > door._TYPES.keys()
+    for name, (kind, parameters) in declared.items():
         wanted = [] if parameters == "void" else [kind_of(" ".join(each.split())) for each in parameters.split(",")]
-        assert (result, list(arguments)) == (plain[kind], wanted), name
+        result = plain.get(kind, c_void_p)
+        assert (functions[name].restype, [told(each) for each in functions[name].argtypes]) == (result, wanted), name
+
+
+def test_the_structures_are_as_large_as_the_librarys(native: Library) -> None:
+    """In every compiler: a field too many or of another width would have the library read past the others."""
+    native_structures.declare(native.handle)
+    sizes = (c_int32 * len(native_structures.STRUCTURES))()
+    native.handle.ch_sizes(sizes)
+    assert list(sizes) == [ctypes.sizeof(each) for each in native_structures.STRUCTURES]
+
+
+@pytest.mark.parametrize("name", ["ch_search", "ch_shape", "ch_matrix", "ch_norm"])
+def test_the_structures_have_the_fields_of_the_header(name: str) -> None:
+    """In their order: two that change places leave the size as it was."""
+    header = (NATIVE / "api.h").read_text(encoding="utf-8")
+    body = re.sub(r"//.*", "", re.search(rf"struct {name} {{(.*?)}};", header, re.DOTALL)[1])  # type: ignore[index]
+    lines = [re.fullmatch(r"(?:const )?(\w+[ *]+)(.*)", line.strip()) for line in body.split(";") if line.strip()]
+    named = [(line[1].strip(), each) for line in lines if line for each in line[2].split(", ")]
+    kinds = {"int32_t": c_int32, "int64_t": c_int64, "double": c_double}
+    names = ("ch_matrix", "ch_norm", "ch_encoder_layer", "ch_decoder_layer", "ch_shape", "ch_search")
+    ours = dict(zip(names, native_structures.STRUCTURES, strict=True))
+    fields = [(each[0].rstrip("_"), each[1]) for each in ours[name]._fields_]
+    wanted = {"in": "inputs"}
+    assert [field for field, _ in fields] == [wanted.get(each, each) for _, each in named]
+    for (field, kind), (text, _) in zip(fields, named, strict=True):
+        assert kinds.get(text, kind) is kind, field
+        assert not text.endswith("*") or kind is c_void_p or issubclass(kind, ctypes._Pointer), field
 
 
 def test_the_best_set_is_taken_unless_another_is_asked_for(native: Library) -> None:
@@ -254,12 +288,7 @@ def test_every_function_takes_its_arguments_in_this_order(native: Library) -> No
     arguments = (0, place(words), None, None)
     assert native.product(*arguments, place(bias), outputs, inputs, place(x), rows, place(y), 1) == 1
     assert np.array_equal(y[:, :outputs], x @ weight.T + bias[:outputs])  # whole numbers: exact
-    assert native.embed(*arguments, outputs, inputs, place(ids), 3, place(table)) == 1
+    native.embed(*arguments, outputs, inputs, place(ids), 3, place(table))
     assert np.array_equal(table, weight[ids])
     weight[1, 1] = np.nan
     assert native.pack(0, place(weight), outputs, inputs, place(words), None, None) == 0
-
-
-def test_the_handle_has_the_functions_of_models_and_sessions(native: Library) -> None:
-    assert isinstance(native.handle, ctypes.CDLL)
-    assert native.handle.ch_model_new is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import mmap
 from collections.abc import Callable
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead.base.errors import BundleError
+from clearhead.base.errors import BundleError, ConfigError
+from clearhead.engine import arena as arena_module
 from clearhead.engine import products, products_int8, products_onednn
-from clearhead.engine.arena import CHUNK, Arena
+from clearhead.engine.arena import AT_ONCE, Arena
 from clearhead.engine.library import library
 from clearhead.engine.products import (
     Bfloat16Product,
@@ -265,15 +267,42 @@ def test_bfloat16_with_units_for_it() -> None:
     assert product(x).dtype == product.rows(torch.tensor([1])).dtype == torch.float32
 
 
+def test_sums_that_would_not_hold_in_32_bits_are_refused() -> None:
+    most = products_int8.MOST_INPUTS
+    assert most * 255 * 127 < 2**31 <= (most + 1) * 255 * 127
+    weight = torch.ones(1, most + 1)
+    with pytest.raises(ConfigError, match=r"66,312 inputs: in int8 66,311 .*fp32 or bf16"):
+        make_product(weight, None, "int8", native=False)
+    if library() is not None:
+        with pytest.raises(ConfigError, match="66,312 inputs"):
+            make_product(weight, None, "int8", native=True)
+        largest = make_product(weight[:, :most], None, "int8", native=True)
+        assert largest(torch.ones(1, most)).item() == pytest.approx(most, rel=1e-5)
+        assert largest(-torch.ones(1, most)).item() == pytest.approx(-most, rel=1e-5)
+
+
 # ----------------------------------------------------------------------------------------------------------- arena
 
 
 def test_an_arena_gives_out_separate_aligned_pieces() -> None:
     arena = Arena()
-    pieces = [arena.take(size) for size in (1, 64, 100, CHUNK + 5, 7)]
+    pieces = [arena.take(size) for size in (1, 64, 100, AT_ONCE + 5, 7)]
     for number, piece in enumerate(pieces):
         assert piece.data_ptr() % 64 == 0
         assert not piece[:200].any()
         piece[:200] = number + 1
-    assert [len(piece) for piece in pieces] == [1, 64, 100, CHUNK + 5, 7]
+    assert [len(piece) for piece in pieces] == [1, 64, 100, AT_ONCE + 5, 7]
     assert all(bool((piece[:200] == number + 1).all()) for number, piece in enumerate(pieces))
+
+
+def test_a_kernel_without_large_pages_serves_small_ones(monkeypatch: Patch) -> None:
+    class Refusing(mmap.mmap):
+        def madvise(self, *_: int) -> None:
+            asked.append(1)
+            raise OSError(22, "Invalid argument")
+
+    asked: list[int] = []
+    monkeypatch.setattr(arena_module, "_mapping", lambda size: Refusing(-1, size))
+    piece = Arena().take(100)
+    assert len(piece) == 100 and not piece.any()
+    assert len(asked) == hasattr(mmap, "MADV_HUGEPAGE")

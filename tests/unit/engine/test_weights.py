@@ -9,7 +9,7 @@ from torch import Tensor
 from clearhead.engine import weights as module
 from clearhead.engine.library import library
 from clearhead.engine.products import NativeProduct, PlainProduct, Product
-from clearhead.engine.weights import Weights, fits, fuse
+from clearhead.engine.weights import Norm, Weights, fits, fuse
 from clearhead.models import build, presets
 from clearhead.nn.cores import ScaledDotProduct
 from tests.laws.model_laws import PAIRS, transformer
@@ -137,3 +137,19 @@ def test_sizes_of_the_base_preset() -> None:
     assert fused.encoder[0].attention.qkv.outputs == 768
     assert (fused.d_model, fused.norm, fused.activation, fused.max_positions) == (256, "post", "relu", None)
     assert fused.encoder_norm is fused.decoder_norm is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_norms_have_the_type_of_the_products(dtype: torch.dtype) -> None:
+    """The library reads them by address: half as many bytes would have it read past their end."""
+    model = transformer(norm="pre", attention=GROUPED).to(dtype)
+    fused = fuse(model, "fp32")
+    parts = [part for layer in (*fused.encoder, *fused.decoder) for part in vars(layer).values()]
+    norms = [part for part in (*parts, fused.encoder_norm, fused.decoder_norm) if isinstance(part, Norm)]
+    assert len(norms) == 2 * 2 + 2 * 3 + 2
+    for norm in norms:
+        assert norm.weight.dtype == norm.bias.dtype == torch.float32
+        assert norm.weight.is_contiguous() and norm.bias.is_contiguous()
+    assert torch.equal(norms[0].weight, model.encoder.layers[0].attention_residual.norm.weight.float())
+    double = fuse(transformer(), "fp32")
+    assert double.encoder[0].attention_norm.weight.dtype == torch.float64

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,19 +10,25 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from clearhead.base.errors import BundleError, InputError
 from clearhead.decoding.search import force
 from clearhead.export.ctranslate import ctranslate2_spec, to_ctranslate2
 from clearhead.export.extra import program
-from clearhead.export.from_marian import from_marian
+from clearhead.export.from_marian import NEVER, from_marian
 from clearhead.export.marian import to_marian
 from clearhead.export.marian_folder import MarianFolder, read_folder
+from clearhead.export.peers import MarianPeer
+from clearhead.export.texts import check_tokenizers
 from clearhead.models import build, presets
 from clearhead.models.config import TransformerConfig
 from clearhead.models.seq2seq import Seq2Seq
 from clearhead.nn.padding import Padded
+from clearhead.text.mapped import MappedTokenizer
 from clearhead.text.symbols import BOS, EOS, PAD
+from clearhead.text.tokenizer import Tokenizers
 
 # One process imports transformers, which takes seconds.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("exchange")]
@@ -125,7 +132,7 @@ def test_a_piece_with_two_ids_is_refused() -> None:
 
 def test_without_the_program_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ctranslate2", None)
-    with pytest.raises(InputError, match=r"ctranslate2 is needed.*pip install 'clearhead\[exchange\]'"):
+    with pytest.raises(InputError, match=r"ctranslate2 is needed.*pip install --editable '\.\[exchange\]'"):
         program("ctranslate2")
 
 
@@ -197,8 +204,21 @@ def rewritten(opus: Path, to: Path, name: str, change: Callable[[dict[str, Any]]
         ("config.json", {"eos_token_id": 4}, "eos_token_id is 4"),
         ("config.json", {"encoder_layers": 3}, "lacks 'model.encoder.layers.2"),
         ("config.json", {"encoder_layers": 1}, "holds 'model.encoder.layers.1"),
-        ("config.json", {"encoder_ffn_dim": 40, "decoder_ffn_dim": 40}, r"should be \[40, 32\] and is \[48, 32\]"),
+        ("config.json", {"encoder_ffn_dim": 40, "decoder_ffn_dim": 40}, r"fc1.bias.* should be \[40\] and is \[48\]"),
+        ("config.json", {"activation_function": []}, r"activation_function = \[\]"),
+        ("config.json", {"scale_embedding": "false"}, "scale_embedding: expected true or false, got 'false'"),
+        ("config.json", {"tie_word_embeddings": 1}, "tie_word_embeddings: expected true or false, got 1"),
+        ("config.json", {"is_encoder_decoder": False}, "is_encoder_decoder = False has no counterpart"),
+        (
+            "config.json",
+            {"quantization_config": {"quant_method": "awq"}},
+            "quantization_config = .* has no counterpart",
+        ),
         ("generation_config.json", {"decoder_start_token_id": 0}, "decoder_start_token_id is 0"),
+        ("vocab.json", {"surplus": [1]}, "do not go from 0"),
+        ("vocab.json", {"surplus": True}, "do not go from 0"),
+        ("tokenizer_config.json", {"separate_vocabs": "x"}, "separate_vocabs: expected true or false, got 'x'"),
+        ("generation_config.json", {"decoder_start_token_id": 10**9}, "generation_config.json: decoder_start_token_id"),
         ("vocab.json", {"surplus": 4}, "do not go from 0"),
         ("tokenizer_config.json", {"unk_token": "<what>"}, "has no '<what>'"),
     ],
@@ -209,6 +229,108 @@ def test_what_has_no_counterpart_is_named(
     folder = rewritten(opus, tmp_path / "x", name, lambda table: table.update(change))
     with pytest.raises(BundleError, match=message):
         from_marian(read_folder(folder))
+
+
+Q_PROJ, FC1_BIAS = "model.encoder.layers.1.self_attn.q_proj.weight", "model.decoder.layers.0.fc1.bias"
+SHARED, POSITIONS = "model.shared.weight", "model.encoder.embed_positions.weight"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (Q_PROJ, lambda tensor: tensor[:, :31], r"should be \[32, 32\] and is \[32, 31\]"),
+        (Q_PROJ, lambda tensor: tensor[0], r"should be \[32, 32\] and is \[32\]"),
+        (Q_PROJ, lambda tensor: tensor[0, 0].clone(), r"should be \[32, 32\] and is \[\]"),
+        (Q_PROJ, lambda tensor: tensor[None], r"should be \[32, 32\] and is \[1, 32, 32\]"),
+        (Q_PROJ, lambda tensor: tensor.to(torch.int8), "is int8, but weights are floating-point numbers"),
+        (FC1_BIAS, lambda tensor: tensor[:, None], r"should be \[48\] and is \[48, 1\]"),
+        (SHARED, lambda tensor: tensor[:-1], r"should be \[(\d+), 32\] and is \[\d+, 32\]"),
+        (SHARED, lambda tensor: tensor[0], r"should be \[\d+, 32\] and is \[32\]"),
+        (SHARED, lambda tensor: tensor.to(torch.int64), "is int64"),
+        ("final_logits_bias", lambda tensor: tensor[:, 1:], r"should be \[1, \d+\] and is \[1, \d+\]"),
+        ("final_logits_bias", lambda tensor: tensor[0, 0].clone(), r"should be \[1, \d+\] and is \[\]"),
+        (POSITIONS, lambda tensor: torch.zeros(128, 31), "is not the table of sinusoids"),
+        (POSITIONS, lambda tensor: torch.zeros(()), "is not the table of sinusoids"),
+        ("more", lambda tensor: torch.zeros(3, dtype=torch.int64), "holds 'more', which has no counterpart"),
+    ],
+)
+def test_a_tensor_that_the_configuration_does_not_call_for_is_named(
+    opus: Path, tmp_path: Path, name: str, change: Callable[[Tensor | None], Tensor], message: str
+) -> None:
+    shutil.copytree(opus, tmp_path / "x")
+    weights = load_file(tmp_path / "x/model.safetensors")
+    weights[name] = change(weights.get(name)).contiguous()
+    save_file(weights, tmp_path / "x/model.safetensors")
+    with pytest.raises(BundleError, match=f"{name}.*{message}" if name != "more" else message):
+        from_marian(read_folder(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_floating_point_numbers_are_read(opus: Path, tmp_path: Path, dtype: torch.dtype) -> None:
+    shutil.copytree(opus, tmp_path / "x")
+    weights = {name: tensor.to(dtype) for name, tensor in load_file(opus / "model.safetensors").items()}
+    save_file(weights, tmp_path / "x/model.safetensors")
+    state = from_marian(read_folder(tmp_path / "x"))[0].state_dict()
+    exact = from_marian(read_folder(opus))[0].state_dict()
+    for name, tensor in state.items():
+        assert tensor.dtype == torch.float32
+        rounded = exact[name].to(dtype).float()
+        assert torch.equal(tensor, rounded.masked_fill(exact[name] == NEVER, NEVER))
+
+
+@pytest.mark.parametrize(
+    "change", [{"id2label": [1]}, {"use_cache": "x"}, {"attn_implementation": "flash_attention_2"}]
+)
+def test_whatever_the_other_program_says_of_a_folder_is_told(
+    opus: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    folder = rewritten(opus, tmp_path / "x", "config.json", lambda table: table.update(change))
+    with pytest.raises(InputError, match="x: transformers cannot load it: "):
+        MarianPeer(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sp_model_kwargs": {"x": 1}}, "transformers cannot load its tokenizer: "),
+        ({"model_max_length": "x"}, "transformers' tokenizer cannot cut a text: "),
+    ],
+)
+def test_whatever_the_other_tokenizer_says_is_told(
+    opus: Path, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    folder = rewritten(opus, tmp_path / "x", "tokenizer_config.json", lambda table: table.update(change))
+    side = read_folder(opus).source
+    tokenizer = MappedTokenizer(side.model, side.pieces)
+    with pytest.raises(InputError, match=message):
+        check_tokenizers(Tokenizers(tokenizer, tokenizer), folder, ["the cat"])
+
+
+@pytest.mark.parametrize("words", [5, {"a": 1}, None, ["x"], [[]]])
+def test_forbidden_words_that_are_none_forbid_nothing(opus: Path, tmp_path: Path, words: Any) -> None:
+    folder = rewritten(opus, tmp_path / "x", "generation_config.json", lambda table: table.update(bad_words_ids=words))
+    assert read_folder(folder).forbidden == ()
+
+
+def test_the_decoder_starts_where_generation_does(opus: Path, tmp_path: Path) -> None:
+    """Of two files that say it, transformers heeds generation_config.json."""
+    folder = rewritten(opus, tmp_path / "x", "config.json", lambda table: table.update(decoder_start_token_id=2**31))
+    read = read_folder(folder)
+    model, _ = from_marian(read)
+    peer = MarianPeer(folder, read.source.ids, read.target.ids)
+    (ours,) = force(model, Padded.from_lists([[7, 9, EOS]]), [[6, 8]])
+    assert peer.score([7, 9, EOS], [6, 8]) == pytest.approx(ours.token_log_probs, abs=1e-4)
+    rewritten(opus, tmp_path / "y", "generation_config.json", lambda table: table.update(decoder_start_token_id=5))
+    with pytest.raises(InputError, match="its decoder starts from 5, and not from"):
+        MarianPeer(tmp_path / "y", read.source.ids, read.target.ids)
+
+
+def test_weights_that_are_a_pipe_are_not_waited_for(opus: Path, tmp_path: Path) -> None:
+    shutil.copytree(opus, tmp_path / "x")
+    (tmp_path / "x/model.safetensors").unlink()
+    os.mkfifo(tmp_path / "x/model.safetensors")
+    with pytest.raises(BundleError, match=r"model\.safetensors: cannot be read \(it is not a regular file\)"):
+        from_marian(read_folder(tmp_path / "x"))
 
 
 def test_pickled_weights_are_refused(opus: Path, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """A translator on the fast engine gives what it gives on the plain one, and keeps every promise of its own."""
 
 import logging
+import pickle
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.base.errors import InputError
+from clearhead.base.errors import BundleError, ConfigError, InputError
 from clearhead.decoding.config import DecodingConfig, Sampling
 from clearhead.decoding.search import Hypothesis, Model
+from clearhead.engine import native as native_engine
 from clearhead.engine.choose import Engine, choose_engine
 from clearhead.engine.library import library
 from clearhead.nn.padding import Padded
@@ -131,6 +134,7 @@ def test_batches_in_pytorch_are_shared_out_among_threads(monkeypatch: pytest.Mon
         return real(model, source, *rest, keys=keys, **named)
 
     monkeypatch.setattr(searching, "search", spied)
+    monkeypatch.setattr(searching, "usable_processors", lambda: 2)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -180,6 +184,9 @@ class Failing:
     @property
     def steps(self) -> tuple[int, int]:
         return self._native.steps
+
+    def reaches(self, *what: Any) -> bool:
+        return self._native.reaches(*what)
 
     def search(self, sources: Sequence[Sequence[int]], *rest: Any, **named: Any) -> list[list[Hypothesis] | None]:
         self.calls.append(len(sources))
@@ -236,6 +243,86 @@ def test_progress_grows_to_the_number_of_texts() -> None:
     assert max(seen) <= len(TEXTS) * 3
 
 
+class Bored(Exception):
+    """What a caller's own function raises."""
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_what_progress_raises_is_the_callers(road: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is no failure of a text: nothing is tried again in halves, and the exception arrives as it was raised."""
+    calls: list[int] = []
+    error = Bored("enough")
+
+    def progress(done: int) -> None:
+        calls.append(done)
+        raise error
+
+    with caplog.at_level(logging.DEBUG, logger="clearhead"), pytest.raises(Bored) as raised:
+        ROADS[road]().translate(TEXTS, **SHORT, progress=progress)
+    assert raised.value is error
+    assert len(calls) == 1
+    assert "failed" not in caplog.text
+    assert len(ROADS[road]().translate(TEXTS, **SHORT, progress=lambda _: None)) == len(TEXTS)
+
+
+def test_what_grows_beyond_the_reach_of_the_library_is_searched_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, config = translator(), DecodingConfig(max_length_extra=14, penalty="none")
+    assert made.engine.native is not None
+    whole = translator()
+    whole.translate(TEXTS, config=config)
+    monkeypatch.setattr(native_engine, "REACH", 20)  # for pieces of up to six tokens
+    found = made.translate(TEXTS, config=config)
+    assert 0 < made.steps.so_far()[1] < whole.steps.so_far()[1]
+    alike(found, translator("plain").translate(TEXTS, config=config))
+    with pytest.raises(InputError, match="of 21 tokens: the native library writes up to 20; set max_length"):
+        made.engine.native.search([[5, 6, 7, 8, 9, 10, 11, 3]], config, batch_tokens=99, threads=1)
+    assert made.engine.native.search([[5, 3]], config, batch_tokens=99, threads=1)[0]
+
+
+def test_a_limit_out_of_all_measure_costs_no_table() -> None:
+    made = translator()
+    assert made.engine.native is not None
+    found = made.translate(["the cat"], config=DecodingConfig(max_length_extra=10**12, max_length=9))
+    alike(found, translator("plain").translate(["the cat"], max_length=9))
+    with pytest.raises(InputError, match="translations of 1,000,000,000,001 tokens"):
+        made.engine.native.search([[5, 3]], DecodingConfig(max_length_extra=10**12), batch_tokens=99, threads=1)
+    assert sum(len(table) for table in made.engine.native._tables.values()) <= 4 * native_engine.REACH
+
+
+@pytest.mark.parametrize("odd", [{"batch_tokens": 2**80}, {"batch_tokens": 1}])
+def test_numbers_that_the_library_cannot_hold_are_bounded(odd: dict[str, int]) -> None:
+    assert translator().translate(TEXTS, **SHORT, **odd) == translator().translate(TEXTS, **SHORT)
+
+
+@pytest.mark.parametrize("usable", [1, 2])
+def test_no_more_threads_than_processors(usable: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    made, before = translator(), torch.get_num_threads()
+    assert made.engine.native is not None
+    real = made.engine.native.search
+
+    def spied(*rest: Any, threads: int, **named: Any) -> Any:
+        asked.append(threads)
+        return real(*rest, threads=threads, **named)
+
+    monkeypatch.setattr(made.engine.native, "search", spied)
+    monkeypatch.setattr(searching, "usable_processors", lambda: usable)
+    try:
+        torch.set_num_threads(2)
+        made.translate(["the cat"], **SHORT)
+    finally:
+        torch.set_num_threads(before)
+    assert asked == [usable]
+
+
+def test_odd_arguments_are_refused_in_words() -> None:
+    with pytest.raises(InputError, match=r"batch_tokens: must be a whole number, got 5\.5"):
+        translator().translate(["a"], batch_tokens=5.5)  # type: ignore[arg-type]
+    for many in ({"beam": 100_001}, {"n_best": 100_001, "beam": 100_000}):
+        with pytest.raises(ConfigError, match=f"{next(iter(many))}.*100000"):
+            translator().translate(["a"], **many)  # type: ignore[arg-type]
+
+
 def test_a_damaged_model_fails_line_by_line() -> None:
     bundle = tiny_bundle()
     with torch.no_grad():
@@ -255,11 +342,54 @@ def test_loading_chooses_the_engine(saved: Path) -> None:
     assert (fast.engine.name, plain.engine.name) == ("fast", "plain")
     alike(fast.translate(TEXTS, **SHORT), plain.translate(TEXTS, **SHORT))
     config = DecodingConfig(reproducible=True)
-    assert "fast engine in fp32: " in header(fast, config, "x") and header(fast, config, "x").endswith("reproducible")
+    assert "fast engine, fp32, " in header(fast, config, "x") and header(fast, config, "x").endswith("reproducible")
     assert "; plain engine; " in header(plain, config, "x")
     int8 = load(saved, "cpu", precision="int8")
-    assert f"int8 products by the native library ({library().level})" in header(int8, config, "x")  # type: ignore[union-attr]
+    assert f"fast engine, int8, native library ({library().level}); " in header(int8, config, "x")  # type: ignore[union-attr]
     assert header(int8, config, "x").split(" parameters")[0] == header(plain, config, "x").split(" parameters")[0]
+
+
+def test_the_weights_as_trained_are_read_again_when_asked_for(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast, trained = load(saved, "cpu"), tiny_bundle().model
+    assert (fast.engine.name, fast.engine.plain) == ("fast", None)
+    monkeypatch.chdir(saved.parent)
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(lambda _: fast.model, range(8)))
+    assert len({id(each) for each in models}) == 1
+    assert not models[0].training
+    for ours, theirs in zip(models[0].parameters(), trained.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    assert fast.tagged(None).model is fast.model
+    assert load(saved, "cpu", engine="plain").engine.plain is not None
+
+
+def test_a_bundle_that_is_gone_or_another_is_not_read_again(tmp_path: Path) -> None:
+    path = save_tiny(tmp_path / "tiny")
+    one, other = load(path, "cpu"), load(path, "cpu")
+    shutil.rmtree(path)
+    with pytest.raises(BundleError, match="tiny"):
+        one.model  # noqa: B018 (reading it is what is tested)
+    with pytest.raises(BundleError, match="tiny"):
+        one.score(["a"], ["b"])
+    save_tiny(path, seed=5)
+    with pytest.raises(BundleError, match="was written anew after it was loaded; load it again"):
+        other.model  # noqa: B018
+    assert texts_of(one.translate(TEXTS, **SHORT)) == texts_of(tiny_translator().translate(TEXTS, **SHORT))
+
+
+def test_a_model_in_the_library_stays_in_its_process(saved: Path) -> None:
+    with pytest.raises(TypeError, match="load the bundle in the other process"):
+        pickle.dumps(load(saved, "cpu"))
+
+
+def test_the_header_counts_threads(saved: Path) -> None:
+    before, made = torch.get_num_threads(), load(saved, "cpu")
+    try:
+        for count, words in ((1, "; cpu, 1 thread; fast"), (2, "; cpu, 2 threads; fast")):
+            torch.set_num_threads(count)
+            assert words in header(made, DecodingConfig(), "x")
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_what_needs_the_weights_as_trained_is_refused_without_them(saved: Path) -> None:

@@ -81,6 +81,7 @@ def test_both_sides_are_saved_and_loaded(model: bytes, tokenizer: MappedTokenize
         ([*SPECIAL, "a", "b", "a"], "'a' has two ids"),
         ([*SPECIAL, "a", ""], "without characters"),
         ([*SPECIAL, "a", ">>deu<<"], "do not come first"),
+        ([*SPECIAL, "a\ud800"], r"'\\ud800', which is no character"),
     ],
 )
 def test_a_wrong_list_is_refused(model: bytes, listed: list[str], message: str) -> None:

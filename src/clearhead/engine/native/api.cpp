@@ -5,7 +5,6 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -61,12 +60,15 @@ bool multiply(const Matrix<Real>& matrix, const Real* x, int rows, Real* y, int 
       const Part mine(panels(matrix.out), me, size);
       use.product(matrix, words, stride, scales.data(), rows, y, width, mine.first, mine.last, false);
     };
+    // A thread costs as much as some millions of multiplications.
+    const int64_t worthwhile = int64_t(rows) * matrix.out * matrix.in / 8'000'000 + 1;
+    threads = int(std::min<int64_t>({threads, panels(matrix.out), worthwhile}));
     std::vector<std::thread> others;
     others.reserve(threads);
     int started = 1;
     try {
       for (; started < threads; ++started) others.emplace_back(part, started, threads);
-    } catch (const std::system_error&) {  // no more threads: their parts are done here
+    } catch (const std::exception&) {  // no more threads: their parts are done here
     }
     part(0, threads);
     for (; started < threads; ++started) part(started, threads);
@@ -104,6 +106,12 @@ struct ch_session {
 
 int32_t ch_version(void) { return 1; }
 
+void ch_sizes(int32_t* sizes) {
+  const size_t all[] = {sizeof(ch_matrix),        sizeof(ch_norm),  sizeof(ch_encoder_layer),
+                        sizeof(ch_decoder_layer), sizeof(ch_shape), sizeof(ch_search)};
+  for (const size_t size : all) *sizes++ = int32_t(size);
+}
+
 const char* ch_level(void) { return chosen().load()->name; }
 
 int32_t ch_select(const char* level) {
@@ -131,7 +139,7 @@ int32_t ch_product(int32_t kind, const void* words, const float* scales, const i
   return multiply(matrix, static_cast<const float*>(x), rows, static_cast<float*>(y), threads) ? 1 : 0;
 }
 
-int32_t ch_embed(int32_t kind, const void* words, const float* scales, const int32_t* offsets, int32_t out, int32_t in,
+void ch_embed(int32_t kind, const void* words, const float* scales, const int32_t* offsets, int32_t out, int32_t in,
                  const int32_t* ids, int32_t rows, void* y) {
   if (Kind(kind) == Kind::f64) {
     const Matrix<double> matrix{Kind(kind), out, in, words, scales, offsets, nullptr};
@@ -140,7 +148,6 @@ int32_t ch_embed(int32_t kind, const void* words, const float* scales, const int
     const Matrix<float> matrix{Kind(kind), out, in, words, scales, offsets, nullptr};
     kernels<float>().embed(matrix, ids, ids, rows, 1.0f, nullptr, static_cast<float*>(y), size_t(in));
   }
-  return 1;
 }
 
 ch_model* ch_model_new(const ch_shape* shape) {

@@ -1,7 +1,7 @@
 // The library's door: plain C functions, called from Python by way of ctypes (engine/library.py, engine/native.py).
 //
-// Kinds of matrices: 0 f32, 1 bf16, 2 int8, 3 f64. "Numbers" are floats, or doubles where the kind is f64. Whoever calls
-// owns all memory that it hands in, and keeps it until the model or session that was given it is freed.
+// Kinds of matrices: 0 f32, 1 bf16, 2 int8, 3 f64. "Numbers" are floats, or doubles where the kind is f64. Whoever
+// calls owns all memory that it hands in, and keeps it until the model or session that was given it is freed.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,8 @@ struct ch_search {
   int32_t penalty;  // 0 gnmt, 1 length, 2 none
   double alpha;
   int32_t threads;
-  int64_t budget;                // Σ source length · beam of the sentences that one lane searches at once
+  int32_t team;                  // how many threads share a few sentences; 0: as many as are worth it
+  int64_t budget;                // source tokens · beam that each thread searches at once (session.cpp, `cost`)
   int32_t sentences;             // taken up in their order
   const int32_t* sources;        // ids, one sentence after the other, each with its EOS
   const int64_t* source_ends;    // [sentences]
@@ -65,6 +66,8 @@ typedef struct ch_session ch_session;
 
 // Changes with every change of this file.
 CH_EXPORT int32_t ch_version(void);
+// The bytes of ch_matrix, ch_norm, ch_encoder_layer, ch_decoder_layer, ch_shape and ch_search, for comparison.
+CH_EXPORT void ch_sizes(int32_t* sizes);
 
 // The instruction set in use: "avx512", "avx2" or "portable".
 CH_EXPORT const char* ch_level(void);
@@ -79,8 +82,8 @@ CH_EXPORT int32_t ch_pack(int32_t kind, const void* weight, int32_t out, int32_t
 CH_EXPORT int32_t ch_product(int32_t kind, const void* words, const float* scales, const int32_t* offsets,
                              const void* bias, int32_t out, int32_t in, const void* x, int32_t rows, void* y,
                              int32_t threads);
-// The rows `ids` of the matrix; 0 if memory runs out.
-CH_EXPORT int32_t ch_embed(int32_t kind, const void* words, const float* scales, const int32_t* offsets, int32_t out,
+// The rows `ids` of the matrix.
+CH_EXPORT void ch_embed(int32_t kind, const void* words, const float* scales, const int32_t* offsets, int32_t out,
                            int32_t in, const int32_t* ids, int32_t rows, void* y);
 
 // Null if memory runs out.
@@ -95,8 +98,8 @@ CH_EXPORT int32_t ch_session_run(ch_session* session, int32_t milliseconds);
 // How many hypotheses each sentence has ([sentences]; −1: its logits are not numbers), how many tokens all of them have
 // together, and how many decoder steps were made for all sentences together.
 CH_EXPORT int64_t ch_session_counts(const ch_session* session, int32_t* counts, int64_t* steps);
-// All hypotheses, sentence by sentence, best first: for each its tokens (`lengths`, forced ones included) and whether it
-// ended before its limit; all tokens; their log-probabilities, that of EOS last (one more a hypothesis than tokens).
+// All hypotheses, sentence by sentence, best first: for each its tokens (`lengths`, forced ones included) and whether
+// it ended before its limit; all tokens; their log-probabilities, that of EOS last (one more a hypothesis than tokens).
 CH_EXPORT void ch_session_read(const ch_session* session, int32_t* lengths, uint8_t* in_time, int32_t* tokens,
                                double* log_probs);
 CH_EXPORT void ch_session_free(ch_session* session);

@@ -118,7 +118,8 @@ void Beams<Real>::end(const Candidate& candidate) {
   for (const double log_prob : found.log_probs) total += log_prob;
   found.score = total / rules_.divisor(int(found.tokens.size()) + 1);
   found.in_time = int(found.tokens.size()) < longest_;
-  const auto place = std::find_if(ended_.begin(), ended_.end(), [&](const Ended& other) { return found.before(other); });
+  const auto worse = [&](const Ended& other) { return found.before(other); };
+  const auto place = std::find_if(ended_.begin(), ended_.end(), worse);
   ended_.insert(place, std::move(found));
   if (ended_.size() > size_t(rules_.n_best)) ended_.pop_back();
 }

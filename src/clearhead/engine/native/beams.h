@@ -1,13 +1,14 @@
 // The beam search of one sentence: which hypotheses live, which have ended, and when it is over.
 //
-// The rules are those of decoding/beam.py, which is the twin of this file, to the order of ties: a step looks at the 2·beam
-// best continuations; EOS among the first `beam` of them ends a hypothesis, and the best `beam` of the others live on.
+// The rules are those of decoding/beam.py, which is the twin of this file, to the order of ties: a step looks at the
+// 2·beam best continuations; EOS among the first `beam` of them ends a hypothesis, and the best `beam` of the others
+// live on.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "model.h"
+#include "runner.h"
 
 namespace clearhead {
 

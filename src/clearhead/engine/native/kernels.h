@@ -43,7 +43,10 @@ struct Matrix {
   const Real* bias;        // [panels·PANEL], or null
 };
 
-// The best candidates among logits seen so far: higher value first, of equal values the lower token.
+// The best candidates among logits seen so far: higher value first, of equal values the lower token. Where more than
+// SORTED are wanted they stand in a heap instead, the worst of them first: sorting each in would take too long.
+constexpr int SORTED = 64;
+
 template <typename Real>
 struct Best {
   int32_t wanted, found;
@@ -82,16 +85,16 @@ struct Kernels {
   void (*norm)(const Real* x, const Real* plus, const Real* gain, const Real* bias, Real epsilon, int rows, int width,
                size_t stride, Real* sum, Real* y);
 
-  // The hidden layer bent in place (relu is done by `product`): gelu with erf; silu; swiglu: x[r, n] = silu(gate[r, n]) ·
-  // x[r, n]. `gate` is null but for swiglu.
+  // The hidden layer bent in place (relu is done by `product`): gelu with erf; silu; swiglu: x[r, n] = silu(gate[r, n])
+  // · x[r, n]. `gate` is null but for swiglu.
   void (*bend)(Bend bend, Real* x, const Real* gate, int rows, int width, size_t stride);
 
   // ---- attention; heads lie side by side, each `width` (a multiple of LANES) wide; query head h reads key/value head
   // h / (heads / kv_heads)
 
   // One query reads a past whose keys and values lie anywhere: past[s] points to keys [kv_heads·width], followed by
-  // values [kv_heads·width], of position s. For the heads first … last − 1: context[h] = Σ_s softmax_s(scale·q·k_s)·v_s.
-  // `scratch` holds 4 · (`length` padded to LANES) numbers.
+  // values [kv_heads·width], of position s. For the heads first … last − 1: context[h] = Σ_s
+  // softmax_s(scale·q·k_s)·v_s. `scratch` holds 4 · (`length` padded to LANES) numbers.
   void (*attend_past)(const Real* query, Real scale, const Real* const* past, int length, int heads, int kv_heads,
                       int width, int first, int last, Real* scratch, Real* context);
 
@@ -102,20 +105,20 @@ struct Kernels {
                         int length, int heads, int kv_heads, int width, int first, int last, Real* scratch,
                         Real* context, size_t context_stride);
 
-  // Keys and values of one source, rows [length] of keys [kv_heads·width] then values [kv_heads·width], `stride` apart, as
-  // `attend_source` wants them.
+  // Keys and values of one source, rows [length] of keys [kv_heads·width] then values [kv_heads·width], `stride` apart,
+  // as `attend_source` wants them.
   void (*arrange)(const Real* rows, size_t stride, int length, int kv_heads, int width, Real* keys, Real* values);
 
   // ---- choice
 
-  // Reads `count` logits, of the tokens token … token + count − 1: their maximum and Σ exp(logit − maximum); tokens from
-  // `lowest` on compete for `best`, which keeps what it held. NaN anywhere: the sum is NaN. Whatever the order in which
-  // parts are scanned, `best` ends the same.
+  // Reads `count` logits, of the tokens token … token + count − 1: their maximum and Σ exp(logit − maximum); tokens
+  // from `lowest` on compete for `best`, which keeps what it held. NaN anywhere: the sum is NaN. Whatever the order in
+  // which parts are scanned, `best` ends the same.
   void (*scan)(const Real* logits, int count, int token, int lowest, Best<Real>& best, Real& maximum, Real& sum);
 };
 
 // Null where this processor, or the compiler that built the library, does not have the set.
-const Kernels<float>* avx512_kernels();  // F, BW, VL, DQ, VNNI, BF16
+const Kernels<float>* avx512_kernels();  // F, BW, VL, DQ, VNNI; BF16 where the processor has it
 const Kernels<float>* avx2_kernels();    // AVX2, FMA
 const Kernels<float>* portable_kernels();
 const Kernels<double>* double_kernels();  // portable, for checking all the rest

@@ -1,4 +1,4 @@
-// A Transformer of packed matrices (Vaswani et al. 2017, §3): encoding sources, and one decoder step of many rows.
+// A Transformer of packed matrices (Vaswani et al. 2017, §3), and what is kept while it is searched.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +8,9 @@
 #include "api.h"
 #include "kernels.h"
 #include "memory.h"
-#include "team.h"
 
 namespace clearhead {
 
-// Rows that go through a stack together: their hidden layers (4·d_model wide, say) stay in the second cache.
-constexpr int BLOCK = 96;
 // Panels of the vocabulary that are multiplied, then searched for the best while the cache still has them.
 constexpr int CHUNK = 16;
 
@@ -51,6 +48,7 @@ struct Model {
 
   int queries_width() const { return heads * head_width; }
   int keys_width() const { return kv_heads * head_width; }
+  int64_t step_size() const;  // multiplications of a row in a decoder step, those of attention aside
   int row_width() const { return padded(d_model, PANEL); }
   int wide_width() const;     // of the widest result inside a layer
   size_t operand_bytes() const;  // of one row prepared for the product that needs most
@@ -69,7 +67,9 @@ struct Source {
   static size_t layer_size(const Model<Real>& model, int length) {
     return keys_size(model, length) + size_t(model.keys_width()) * length;
   }
-  Real* keys(const Model<Real>& model, int layer) const { return keys_values.data() + layer * layer_size(model, length); }
+  Real* keys(const Model<Real>& model, int layer) const {
+    return keys_values.data() + layer * layer_size(model, length);
+  }
   Real* values(const Model<Real>& model, int layer) const { return keys(model, layer) + keys_size(model, length); }
 };
 
@@ -110,94 +110,6 @@ class Pool {
   int layers_;
   std::vector<Buffer<Real>> chunks_;
   std::vector<int32_t> free_;
-};
-
-// One row of a decoder step: a hypothesis that reads `token` after the tokens whose slots it lists.
-struct Row {
-  int32_t token, position;
-  const int32_t* past;  // [position] slots
-  int32_t slot;         // where its own keys and values go
-  int32_t lowest;       // tokens below it cannot be chosen
-  int32_t wanted;       // a token whose logit is asked for, or −1
-};
-
-// Consecutive rows that read the same source.
-template <typename Real>
-struct Group {
-  const Source<Real>* source;
-  int first, count;
-};
-
-// What a step finds out of a row.
-template <typename Real>
-struct Choice {
-  Best<Real> best;    // logits
-  double normaliser;  // log Σ exp(logit); NaN if a logit is not a number
-  Real wanted;        // the logit asked for
-};
-
-// A team that runs one model: the buffers of its members, and what they do together. All members call `encode` and `step`
-// with the same arguments. Only `prepare_encode` and `prepare_step` allocate; one member calls them before.
-//
-// Results of products are shared, the members dividing the panels; hidden states (x) each member has for itself, since
-// norms and operands are sooner made again than waited for. A shared buffer is filled again only after a barrier that
-// comes behind its last reading.
-template <typename Real>
-class Runner {
- public:
-  Runner(const Model<Real>& model, const Kernels<Real>& kernels, int members);
-
-  // Each source has its `length` and room for its keys and values.
-  void prepare_encode(const std::vector<Source<Real>*>& sources);
-  // Fills the sources. `ids` and `positions`: one sentence after the other; `table`: positions, or null.
-  void encode(int me, const std::vector<int32_t>& ids, const std::vector<int32_t>& positions,
-              const std::vector<Source<Real>*>& sources, const Real* table);
-
-  void prepare_step(int rows, int longest_past, int longest_source, int candidates);
-  void step(int me, const std::vector<Row>& rows, const std::vector<Group<Real>>& groups, const Pool<Real>& pool,
-            const Real* table);
-  // After a step of so many rows and a barrier, by one member; good until the next step.
-  Choice<Real> choice(int row, int rows);
-
-  Barrier barrier;
-
- private:
-  struct Member {
-    Buffer<Real> x, normed, scratch;
-    Buffer<unsigned char> operand;
-    Buffer<float> operand_scales;
-    Buffer<const Real*> past, past_in_layer;
-  };
-  struct Place {
-    size_t token, arranged;
-  };
-
-  void product(int me, const Matrix<Real>& matrix, const Real* x, size_t stride, int rows, Real* y, size_t y_stride,
-               bool relu = false);
-  void feedforward(int me, const Matrix<Real>& inner, const Matrix<Real>& gate, const Matrix<Real>& outer,
-                   const Real* x, int rows);
-  void arrange(const Real* rows, size_t stride, int length, Real* keys);
-  void remember(int me, int tokens, const std::vector<Source<Real>*>& sources);
-  void decode_block(int me, int first, int rows, const std::vector<Row>& all, const std::vector<Group<Real>>& groups,
-                    const Pool<Real>& pool, const Real* table);
-  void choose_block(int me, int first, int rows, const std::vector<Row>& all);
-
-  const Model<Real>& model_;
-  const Kernels<Real>& kernels_;
-  const int members_;
-  std::vector<Member> member_;
-  Buffer<Real> wide_, gate_, spare_, context_, narrow_, pair_;
-  Buffer<Real> arranged_;  // of the sources that are being encoded
-  std::vector<Place> places_;
-  Buffer<Real> logits_;         // a chunk for each member
-  Buffer<Real> maxima_, sums_;  // [rows, chunks]
-  Buffer<Real> wanted_;         // [rows]
-  int candidates_ = 0;
-  Buffer<Real> best_values_;  // [members, rows, candidates]
-  Buffer<int32_t> best_tokens_, best_found_;
-  Buffer<Real> merged_values_;  // [rows, candidates]
-  Buffer<int32_t> merged_tokens_;
-  std::vector<int> next_;
 };
 
 }  // namespace clearhead

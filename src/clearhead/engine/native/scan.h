@@ -12,8 +12,48 @@ inline bool before(Real value, int32_t token, const Best<Real>& best, int place)
   return value > best.values[place] || (value == best.values[place] && token < best.tokens[place]);
 }
 
+// Of two that are in the heap, the place of the worse.
+template <typename Real>
+inline int worse_of(const Best<Real>& best, int one, int other) {
+  return before(best.values[one], best.tokens[one], best, other) ? other : one;
+}
+
+template <typename Real>
+inline void exchange(const Best<Real>& best, int one, int other) {
+  const Real value = best.values[one];
+  const int32_t token = best.tokens[one];
+  best.values[one] = best.values[other];
+  best.tokens[one] = best.tokens[other];
+  best.values[other] = value;
+  best.tokens[other] = token;
+}
+
+// Into a heap whose every place is worse than the two below it.
+template <typename Real>
+inline void offer_to_heap(Real value, int32_t token, Best<Real>& best) {
+  if (best.found < best.wanted) {
+    int place = best.found++;
+    best.values[place] = value;
+    best.tokens[place] = token;
+    for (; place > 0 && worse_of(best, place, (place - 1) / 2) == place; place = (place - 1) / 2) {
+      exchange(best, place, (place - 1) / 2);
+    }
+    return;
+  }
+  if (!before(value, token, best, 0)) return;
+  best.values[0] = value;
+  best.tokens[0] = token;
+  for (int place = 0, below = 1; below < best.found; below = 2 * place + 1) {
+    if (below + 1 < best.found) below = worse_of(best, below, below + 1);
+    if (worse_of(best, place, below) == place) return;
+    exchange(best, place, below);
+    place = below;
+  }
+}
+
 template <typename Real>
 inline void offer(Real value, int32_t token, Best<Real>& best) {
+  if (best.wanted > SORTED) return offer_to_heap(value, token, best);
   if (best.found == best.wanted) {
     if (!before(value, token, best, best.found - 1)) return;
     --best.found;
@@ -31,7 +71,8 @@ inline void offer(Real value, int32_t token, Best<Real>& best) {
 template <typename Real>
 inline Real bar_of(const Best<Real>& best) {
   if (best.wanted == 0) return Real(__builtin_inf());
-  return best.found < best.wanted ? -Real(__builtin_inf()) : best.values[best.wanted - 1];
+  if (best.found < best.wanted) return -Real(__builtin_inf());
+  return best.values[best.wanted > SORTED ? 0 : best.wanted - 1];
 }
 
 // The maximum of logits first … last − 1, which compete for `best`; of numbers alone, −∞ if there are none.

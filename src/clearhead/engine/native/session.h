@@ -10,14 +10,13 @@
 #include "api.h"
 #include "beams.h"
 #include "model.h"
+#include "runner.h"
 
 namespace clearhead {
 
 // The kernels in use for this type of number.
 template <typename Real>
 const Kernels<Real>& kernels();
-
-using Clock = std::chrono::steady_clock;
 
 template <typename Real>
 class Session;
@@ -32,9 +31,14 @@ class Lane {
   // What member `me` of the team does until the deadline, or until nothing is left.
   void work(int me, Clock::time_point deadline);
   int members() const { return members_; }
+  // When no other member is at work, and none will be.
+  void go_on_alone() {
+    runner_.go_on_alone();
+    members_ = 1;
+  }
 
  private:
-  enum class Command { stop, encode, step };
+  enum class Command { stop, encode, step, dismiss };
   struct Active {
     Active(int number, int64_t cost, Beams<Real> beams) : number(number), cost(cost), beams(std::move(beams)) {}
     int number;
@@ -44,17 +48,20 @@ class Lane {
   };
 
   Command plan(Clock::time_point deadline);
+  bool wasteful() const;
   bool admit();
   void prepare_step();
   void choose();
 
   Session<Real>& session_;
-  const int members_;
+  int members_;
   const int64_t budget_;
   Runner<Real> runner_;
   Pool<Real> pool_;
   Command command_ = Command::stop;
-  bool stepped_ = false;
+  bool stepping_ = false;  // a step was begun
+  Clock::time_point begun_;
+  Clock::duration lost_before_{};
   int64_t used_ = 0;
   std::vector<std::unique_ptr<Active>> active_;
   // Of the next encoding or step.
@@ -101,7 +108,7 @@ class Session : public AnySession {
 
   // The next sentence if it costs no more than `most`, or −1.
   int take(int64_t most);
-  bool run_team(Lane<Real>& team, Clock::time_point deadline);
+  void run_team(Lane<Real>& team, Clock::time_point deadline);
 
   const Model<Real>& model_;
   const Kernels<Real>& kernels_;

@@ -2,32 +2,42 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <thread>
 
 namespace clearhead {
 
+using Clock = std::chrono::steady_clock;
+
 // Lets nobody pass before all have come. Waiting spins, since a phase lasts microseconds; whoever waits long gives its
-// processor away, so that too many threads are slow and no worse.
+// processor away, and that time is counted as lost.
 class Barrier {
  public:
   explicit Barrier(int size) : size_(size) {}
 
   void wait() {
     if (size_ == 1) return;
-    const int phase = phase_.load(std::memory_order_relaxed);
+    const uint32_t phase = phase_.load(std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
       arrived_.store(0, std::memory_order_relaxed);
       phase_.store(phase + 1, std::memory_order_release);
       return;
     }
-    for (int turns = 0; phase_.load(std::memory_order_acquire) == phase; ++turns) {
-      if (turns < PATIENCE) {
-        pause();
-      } else {
-        std::this_thread::yield();
-      }
+    for (int turns = 0; turns < PATIENCE; ++turns) {
+      if (phase_.load(std::memory_order_acquire) != phase) return;
+      pause();
     }
+    const Clock::time_point since = Clock::now();
+    while (phase_.load(std::memory_order_acquire) == phase) std::this_thread::yield();
+    lost_ += (Clock::now() - since).count();
   }
+
+  // By one member, when no other will wait any more.
+  void leave_one() { size_ = 1; }
+
+  // How long members have waited beyond their patience, all together.
+  Clock::duration lost() const { return Clock::duration(lost_.load()); }
 
  private:
   static constexpr int PATIENCE = 2000;  // some 50 µs
@@ -38,9 +48,10 @@ class Barrier {
 #endif
   }
 
-  const int size_;
+  int size_;
   alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<int> phase_{0};
+  alignas(64) std::atomic<uint32_t> phase_{0};
+  std::atomic<Clock::rep> lost_{0};
 };
 
 // The part of `count` things that falls to member `me` of `size`: from first to last − 1, neighbours together.

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from clearhead.analysis.memory import kv_cache
-from clearhead.analysis.sizes import Lengths
+from clearhead.engine.pool import Pool
 from clearhead.engine.products import PlainProduct, Product
 from clearhead.engine.products_int8 import Int8Product, quantise, quantise_weight
 from clearhead.engine.weights import DecoderLayer, Weights, fuse
@@ -69,16 +68,14 @@ def what_that_takes() -> tuple[list[int] | list[float], ...]:
     return sizes[0], sizes[1], times, [1000 / milliseconds for milliseconds in times], even
 
 
-@facts("step", "position_bytes cache_25 moved_25 source_25", by=[kv_cache])
+@facts("step", "position_bytes cache_25 moved_25 source_25", by=[fuse, Pool])
 def keys_and_values() -> tuple[int, int, int, list[int]]:
     """Of one token; of four hypotheses of 25; what copying them moves in 25 steps; of a source, once and four times."""
-
-    def own(length: int, beam: int) -> int:
-        return kv_cache(BASE, Lengths(LENGTH, length), 4, beam)["self"]
-
-    source = kv_cache(BASE, Lengths(LENGTH, LENGTH), 4)["cross"]
-    moved = sum(own(length, BEAM) for length in range(1, LENGTH + 1))
-    return own(1, 1), own(LENGTH, BEAM), moved, [source, BEAM * source]
+    weights = packed(BASE)
+    pool = Pool.empty(len(weights.decoder), 1, weights.kv_heads, weights.head_width, torch.empty(0, device="meta"))
+    token = sum(layer[:, :, :, 0].nbytes for layer in pool.layers)
+    moved = sum(BEAM * length * token for length in range(1, LENGTH + 1))
+    return token, BEAM * LENGTH * token, moved, [LENGTH * token, BEAM * LENGTH * token]
 
 
 @facts("int8", "x w scales x_integers w_integers", by=[quantise, quantise_weight], given="x w")

@@ -66,7 +66,16 @@ def test_every_module_name_leads_to_code() -> None:
     assert len(names) > 20
     for name in names:
         module, _, thing = name.rpartition(".")
-        inside = module.split(".")[0] in {"nn", "models", "data", "objectives", "decoding", "training", "metrics"}
+        inside = module.split(".")[0] in {
+            "nn",
+            "models",
+            "data",
+            "objectives",
+            "decoding",
+            "training",
+            "metrics",
+            "engine",
+        }
         assert hasattr(importlib.import_module(f"clearhead.{module}" if inside else module), thing), name
 
 
