@@ -78,7 +78,7 @@ class Packed:
         out, inputs = self.weight.shape
         wanted = np.array(ids, dtype=np.int32)
         y, behind = guarded(len(ids), inputs, real(self.kind))
-        assert self.native.embed(*self.arguments(), out, inputs, wanted.ctypes.data, len(ids), y.ctypes.data)
+        self.native.embed(*self.arguments(), out, inputs, wanted.ctypes.data, len(ids), y.ctypes.data)
         assert (behind == 0xA5).all()
         return y
 
