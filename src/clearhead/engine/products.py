@@ -68,24 +68,25 @@ class Product(Protocol):
         ...
 
 
-def _shape(product: PlainProduct | Bfloat16Product) -> tuple[int, int]:
-    return product.weight.shape[0], product.weight.shape[1]
-
-
 @dataclass(frozen=True)
-class PlainProduct:
-    """By `F.linear` or what `nn.linear` puts in its place: any type, any device."""
+class _Unpacked:
+    """A weight [out, in] as PyTorch has it, and its bias."""
 
     weight: Tensor
     bias: Tensor | None
 
     @property
     def inputs(self) -> int:
-        return _shape(self)[1]
+        return self.weight.shape[1]
 
     @property
     def outputs(self) -> int:
-        return _shape(self)[0]
+        return self.weight.shape[0]
+
+
+@dataclass(frozen=True)
+class PlainProduct(_Unpacked):
+    """By `F.linear` or what `nn.linear` puts in its place: any type, any device."""
 
     @property
     def description(self) -> str:
@@ -99,19 +100,8 @@ class PlainProduct:
 
 
 @dataclass(frozen=True)
-class Bfloat16Product:
+class Bfloat16Product(_Unpacked):
     """bf16 by the device's own units, with the sums in fp32; results come back in fp32 and the bias is added there."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-    @property
-    def inputs(self) -> int:
-        return _shape(self)[1]
-
-    @property
-    def outputs(self) -> int:
-        return _shape(self)[0]
 
     @property
     def description(self) -> str:

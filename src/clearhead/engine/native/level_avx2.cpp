@@ -12,12 +12,6 @@
 namespace clearhead {
 namespace {
 
-inline int32_t word_at(const char* word) {
-  int32_t value;
-  std::memcpy(&value, word, sizeof value);
-  return value;
-}
-
 inline __m256i words_at(const char* words) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words)); }
 
 // There are 16 registers: few rows go through all columns of a panel at once, as they lie in memory; more rows take

@@ -19,12 +19,6 @@
 namespace clearhead {
 namespace {
 
-inline int32_t word_at(const char* word) {
-  int32_t value;
-  std::memcpy(&value, word, sizeof value);
-  return value;
-}
-
 struct Single {
   typedef __m512 Sum;
   typedef __m512 Weights;

@@ -32,12 +32,6 @@ struct Plain {
 
 inline Integers words_at(const char* words) { return load(reinterpret_cast<const int32_t*>(words)); }
 
-inline int32_t word_at(const char* word) {
-  int32_t value;
-  std::memcpy(&value, word, sizeof value);
-  return value;
-}
-
 // Two numbers of bf16 to a word: the lower one is moved up, the upper one stands where a float has it.
 struct Half {
   struct Pair {

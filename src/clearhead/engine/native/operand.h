@@ -16,6 +16,13 @@ constexpr int INTEGERS = CLEARHEAD_BYTES / 4;
 typedef uint8_t Bytes __attribute__((vector_size(INTEGERS)));
 typedef uint16_t Halves __attribute__((vector_size(2 * INTEGERS)));
 
+// One word of an operand.
+inline int32_t word_at(const char* word) {
+  int32_t value;
+  std::memcpy(&value, word, sizeof value);
+  return value;
+}
+
 inline Integers integers(int32_t value) { return value - Integers{}; }
 
 inline Integers larger(Integers a, Integers b) { return a > b ? a : b; }
